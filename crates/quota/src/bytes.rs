@@ -113,24 +113,14 @@ mod tests {
 
     #[test]
     fn exact_is_powers_of_two() {
-        assert_eq!(
-            ShareRule::Exact.bytes(3, Unit::GiB, 15, CARD),
-            Some(Bytes(3_221_225_472))
-        );
-        assert_eq!(
-            ShareRule::Exact.bytes(3072, Unit::MiB, 16_130, CARD),
-            Some(Bytes(3_221_225_472))
-        );
+        assert_eq!(ShareRule::Exact.bytes(3, Unit::GiB, 15, CARD), Some(Bytes(3_221_225_472)));
+        assert_eq!(ShareRule::Exact.bytes(3072, Unit::MiB, 16_130, CARD), Some(Bytes(3_221_225_472)));
         assert_eq!(ShareRule::Exact.bytes(u64::MAX, Unit::MiB, 15, CARD), None);
     }
 
     #[test]
     fn proportional_is_what_cgpu_publishes() {
-        let mib = |share| {
-            ShareRule::Proportional
-                .bytes(share, Unit::GiB, 15, CARD)
-                .map(Bytes::mib)
-        };
+        let mib = |share| ShareRule::Proportional.bytes(share, Unit::GiB, 15, CARD).map(Bytes::mib);
         assert_eq!(mib(3), Some(3_226));
         assert_eq!(mib(4), Some(4_301));
         assert_eq!(mib(15), Some(16_130));

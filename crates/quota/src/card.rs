@@ -87,22 +87,12 @@ mod tests {
         let id = CardId::parse(text).unwrap();
         assert_eq!(id.to_string(), text);
         assert_eq!(CardId::parse(&text.replace("8dcd", "8DCD")), Some(id));
-        assert_eq!(
-            CardId::parse("MIG-8dcd427f-483b-b48f-d7e5-75fb19a52b76").map(|m| m.kind),
-            Some(CardKind::Mig)
-        );
+        assert_eq!(CardId::parse("MIG-8dcd427f-483b-b48f-d7e5-75fb19a52b76").map(|m| m.kind), Some(CardKind::Mig));
     }
 
     #[test]
     fn refuses_everything_else() {
-        for text in [
-            "",
-            "GPU-",
-            "0",
-            "all",
-            "GPU-8dcd427f",
-            "GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b7g",
-        ] {
+        for text in ["", "GPU-", "0", "all", "GPU-8dcd427f", "GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b7g"] {
             assert_eq!(CardId::parse(text), None, "{text}");
         }
         assert_eq!(CardId::parse("GPU-8dcd427f+483b-b48f-d7e5-75fb19a52b76"), None);

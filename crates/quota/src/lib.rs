@@ -8,6 +8,8 @@
 
 pub mod bytes;
 pub mod card;
+pub mod ledger;
+pub mod limits;
 pub mod paths;
 
 pub use bytes::{Bytes, ShareRule, Unit};
