@@ -3,6 +3,15 @@
 //! Source of every field and rule: the CNCF container-device-interface repository, SPEC.md and its Go loader, version 1.1.0.
 #![forbid(unsafe_code)]
 
+pub mod dirs;
+pub mod name;
 pub mod spec;
+pub mod validate;
+pub mod version;
+pub mod write;
 
+pub use dirs::{Conflict, DEFAULT_DIRS, conflicts};
 pub use spec::{ContainerEdits, Device, DeviceNode, Hook, Mount, Spec};
+pub use validate::{Broken, validate};
+pub use version::minimum_version;
+pub use write::{WriteError, Written, remove, write};

@@ -49,6 +49,12 @@ pub struct ContainerEdits {
     /// OCI hooks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
+    /// Network devices that move into the container; needs CDI 1.1.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub net_devices: Vec<NetDevice>,
+    /// Intel RDT class; needs CDI 0.7.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intel_rdt: Option<IntelRdt>,
     /// Extra groups of the container's process; needs CDI 0.7.0.
     #[serde(default, rename = "additionalGids", skip_serializing_if = "Vec::is_empty")]
     pub additional_gids: Vec<u32>,
@@ -74,7 +80,11 @@ impl ContainerEdits {
         extend(&mut self.device_nodes, &other.device_nodes);
         extend(&mut self.mounts, &other.mounts);
         extend(&mut self.hooks, &other.hooks);
+        extend(&mut self.net_devices, &other.net_devices);
         extend(&mut self.additional_gids, &other.additional_gids);
+        if self.intel_rdt.is_none() {
+            self.intel_rdt.clone_from(&other.intel_rdt);
+        }
     }
 }
 
@@ -124,6 +134,31 @@ pub struct Mount {
     /// Filesystem type; needs CDI 0.4.0.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub mount_type: Option<String>,
+}
+
+/// A network device of the host that moves into the container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NetDevice {
+    /// Name on the host.
+    pub host_interface_name: String,
+    /// Name in the container.
+    pub name: String,
+}
+
+/// Intel Resource Director Technology.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IntelRdt {
+    /// Class of service.
+    #[serde(default, rename = "closID", skip_serializing_if = "Option::is_none")]
+    pub clos_id: Option<String>,
+    /// L3 cache schema.
+    #[serde(default, rename = "l3CacheSchema", skip_serializing_if = "Option::is_none")]
+    pub l3_cache_schema: Option<String>,
+    /// Memory bandwidth schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mem_bw_schema: Option<String>,
 }
 
 /// An OCI hook.

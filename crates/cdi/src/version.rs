@@ -1,0 +1,36 @@
+//! The lowest version of the CDI specification that can say a spec. A reader refuses a file that declares less, and an older reader one that declares more.
+use crate::spec::{ContainerEdits, Spec};
+
+/// All versions that readers know, lowest first.
+pub const VERSIONS: [&str; 10] =
+    ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
+
+/// The lowest version for the content of `spec`, whatever it declares. 0.3.0 is the floor of the reference library.
+#[must_use]
+pub fn minimum_version(spec: &Spec) -> &'static str {
+    let edits = || spec.devices.iter().map(|device| &device.container_edits).chain([&spec.container_edits]);
+    let any = |test: fn(&ContainerEdits) -> bool| edits().any(test);
+    let class = spec.kind.split_once('/').map_or("", |(_, class)| class);
+    let annotated = !spec.annotations.is_empty() || spec.devices.iter().any(|d| !d.annotations.is_empty());
+    let digit_first = spec.devices.iter().any(|d| d.name.starts_with(|c: char| c.is_ascii_digit()));
+    if any(|e| !e.net_devices.is_empty()) {
+        "1.1.0"
+    } else if any(|e| !e.additional_gids.is_empty() || e.intel_rdt.is_some()) {
+        "0.7.0"
+    } else if annotated || class.contains('.') {
+        "0.6.0"
+    } else if digit_first || any(|e| e.device_nodes.iter().any(|node| node.host_path.is_some())) {
+        "0.5.0"
+    } else if any(|e| e.mounts.iter().any(|mount| mount.mount_type.is_some())) {
+        "0.4.0"
+    } else {
+        "0.3.0"
+    }
+}
+
+/// The place of a version among all, a leading `v` allowed; `None` where readers do not know it.
+#[must_use]
+pub fn rank(version: &str) -> Option<usize> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    VERSIONS.iter().position(|known| *known == version)
+}
