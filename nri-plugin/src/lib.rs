@@ -1,1 +1,17 @@
-//! (being built)
+//! The daemon that containerd asks at every container's creation.
+//!
+//! A container that asks a share of a GPU gets it in one answer together with the interposer that holds it to the share, or the whole card where
+//! it opted out, or is refused with the reason. It holds nothing that it cannot rebuild from the runtime's list and its own records.
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod book;
+pub mod config;
+pub mod door;
+pub mod driver;
+pub mod exit;
+pub mod files;
+pub mod library;
+pub mod place;
+pub mod record;
+pub mod session;

@@ -1,6 +1,4 @@
 //! Writing: whole or not at all, and no touch without a change.
-#![expect(clippy::unwrap_used, reason = "a broken fixture must fail the test")]
-
 use cdi::{ContainerEdits, Device, Spec, WriteError, Written, conflicts, remove, write};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

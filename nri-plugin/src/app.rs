@@ -1,0 +1,281 @@
+//! The only file that knows all parts and joins them: a container's request goes through the policy, its share into the book, its files into
+//! place, and the edits into one answer. Any step that fails is an error to the runtime, so the container is not created.
+use crate::book::Book;
+use crate::config::Config;
+use crate::door::nri as door;
+use crate::driver::Driver;
+use crate::files::{self, FileError};
+use crate::library::{self, Library, LibraryError};
+use crate::place::Places;
+use crate::record::Record;
+use async_trait::async_trait;
+use containerd_nri::messages::{ConfigureRequest, Container, ContainerAdjustment, ContainerUpdate, PodSandbox};
+use containerd_nri::{EventMask, Plugin, PluginError};
+use inventory::Inventory;
+use policy::{Grant, Node, NodeCard, Outcome, Placement, Request};
+use quota::Bytes;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs::File;
+use std::path::Path;
+use tokio::sync::Mutex;
+use tracing::{error, info, warn};
+
+/// The daemon's parts.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    library: Library,
+    places: Places,
+    driver: Driver,
+    book: Mutex<Book>,
+    _alone: File,
+}
+
+/// Why the daemon cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The interposer cannot be served.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The run folder cannot be used.
+    #[error(transparent)]
+    RunDir(#[from] FileError),
+    /// Another daemon works in the same run folder and would take our containers for left-overs.
+    #[error("another nri-plugin uses {0}; stop it, or give this one its own --run-dir")]
+    NotAlone(std::path::PathBuf),
+}
+
+impl App {
+    /// Puts the interposer in place and takes the run folder. The driver may still be absent: it is asked when a container wants a share.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn new(config: Config) -> Result<Self, StartError> {
+        files::create_dir(&config.run_dir)?;
+        let alone = take_alone(&config.run_dir)?;
+        let library = library::place(&config.library, &config.library_dir)?;
+        info!(library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
+        Ok(Self {
+            places: Places::below(&config.run_dir),
+            driver: Driver::new(config.sources.clone()),
+            book: Mutex::default(),
+            library,
+            config,
+            _alone: alone,
+        })
+    }
+
+    /// Asks the driver before anyone waits for it; its absence is no error yet.
+    pub async fn warm_up(&self) {
+        match self.driver.inventory().await {
+            Ok(found) => {
+                for card in &found.cards {
+                    info!(index = card.index, id = %card.id, name = card.name, memory = ?card.memory, "card");
+                }
+                for bad in &found.bad {
+                    warn!(?bad, "card out of use");
+                }
+            }
+            Err(error) => warn!("no cards yet, they are looked for when a container asks: {error}"),
+        }
+    }
+
+    /// The cards with what is booked on them, and the edits that give them to a container.
+    fn node(&self, inventory: &Inventory, book: &Book) -> Node {
+        let card = |card: &inventory::Card| {
+            Some(NodeCard {
+                index: card.index,
+                id: card.id,
+                memory: card.memory?,
+                booked: book.booked(card.id),
+                edits: inventory.card_edits(card),
+            })
+        };
+        Node {
+            unit: self.config.unit,
+            cards: inventory.cards.iter().filter_map(card).collect(),
+            common: inventory.common_edits(),
+        }
+    }
+
+    async fn create(&self, id: &str, request: &Request) -> Result<ContainerAdjustment, String> {
+        if !policy::asks_for_share(request) {
+            return Ok(ContainerAdjustment::default());
+        }
+        let inventory = self.driver.inventory().await.map_err(said)?;
+        let mut book = self.book.lock().await;
+        // A container id that comes again is a creation that the runtime repeats: its first share is not in the way.
+        book.release(id);
+        let node = self.node(&inventory, &book);
+        let decision = policy::decide(request, &node, &self.config.rules);
+        for warning in &decision.warnings {
+            warn!("{warning}");
+        }
+        let (grants, isolated) = match &decision.outcome {
+            Outcome::NotOurs => return Ok(ContainerAdjustment::default()),
+            Outcome::Deny(reason) => return Err(reason.to_string()),
+            Outcome::Whole(grants) => (grants, false),
+            Outcome::Share(grants) => (grants, true),
+        };
+        let placement = if isolated { Some(self.placement(id)?) } else { None };
+        let edits = policy::adjust(&decision, request, &node, placement.as_ref()).map_err(said)?;
+        let adjustment = door::adjustment(&edits).map_err(said)?;
+        let record = Record::new(&request.namespace, &request.pod, &request.container, isolated, grants);
+        self.places.create(id, &record, grants).map_err(said)?;
+        book.book(id, record);
+        info!(isolated, grants = %summary(grants), "share granted");
+        Ok(adjustment)
+    }
+
+    fn placement(&self, id: &str) -> Result<Placement, String> {
+        let text = |path: &Path| {
+            path.to_str().map(str::to_owned).ok_or_else(|| format!("the path {} is not UTF-8", path.display()))
+        };
+        Ok(Placement {
+            library: text(&self.library.library)?,
+            preload: text(&self.library.preload)?,
+            limits: text(&self.places.limits(id).map_err(said)?)?,
+            ledger: text(&self.places.ledger(id).map_err(said)?)?,
+        })
+    }
+
+    /// Books a container that the runtime already has; what it holds is read from its record, or worked out again where that is damaged.
+    async fn rebook(&self, pod: &PodSandbox, container: &Container, book: &mut Book) {
+        let id = container.id.as_str();
+        match self.places.record(id) {
+            Ok(Some(record)) => book.book(id, record),
+            // Created while this daemon was away: it got no GPU from anyone.
+            Ok(None) => {}
+            Err(damaged) => {
+                error!(container = id, "the record is damaged, the share is worked out again: {damaged}");
+                let request = door::request(pod, container);
+                let Ok(inventory) = self.driver.inventory().await else {
+                    error!(container = id, "the driver is away too, so this container's share is not booked");
+                    return;
+                };
+                let decision = policy::decide(&request, &self.node(&inventory, &Book::default()), &self.config.rules);
+                let (grants, isolated) = match &decision.outcome {
+                    Outcome::Share(grants) => (grants, true),
+                    Outcome::Whole(grants) => (grants, false),
+                    Outcome::NotOurs | Outcome::Deny(_) => return,
+                };
+                book.book(id, Record::new(&request.namespace, &request.pod, &request.container, isolated, grants));
+            }
+        }
+    }
+
+    /// Removes the folders of containers that the runtime does not have.
+    fn sweep(&self, known: &BTreeSet<&str>) {
+        let names = match self.places.list() {
+            Ok(names) => names,
+            Err(error) => return error!("left-over folders stay: {error}"),
+        };
+        for name in names.iter().filter(|name| !known.contains(name.as_str())) {
+            match self.places.sweep(name) {
+                Ok(()) => info!(folder = name, "removed what an ended container left"),
+                Err(error) => error!(folder = name, "a left-over folder stays: {error}"),
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for App {
+    fn events(&self) -> EventMask {
+        EventMask::CREATE_CONTAINER | EventMask::STOP_CONTAINER | EventMask::REMOVE_CONTAINER
+    }
+
+    async fn configure(&self, request: ConfigureRequest) -> Result<(), PluginError> {
+        info!(runtime = request.runtime_name, version = request.runtime_version, "connected");
+        if !request.config.trim().is_empty() {
+            warn!("the configuration text that the runtime hands over is not used; name a file with --config");
+        }
+        Ok(())
+    }
+
+    async fn synchronize(
+        &self,
+        pods: Vec<PodSandbox>,
+        containers: Vec<Container>,
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+        let mut book = Book::default();
+        let nobody = PodSandbox::default();
+        for container in containers.iter().filter(|container| door::may_run(container)) {
+            let pod = pods.iter().find(|pod| pod.id == container.pod_sandbox_id).unwrap_or(&nobody);
+            self.rebook(pod, container, &mut book).await;
+        }
+        self.sweep(&containers.iter().map(|container| container.id.as_str()).collect());
+        info!(containers = containers.len(), shares = book.len(), "the book is rebuilt");
+        *self.book.lock().await = book;
+        Ok(Vec::new())
+    }
+
+    async fn create_container(
+        &self,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Result<(ContainerAdjustment, Vec<ContainerUpdate>), PluginError> {
+        let request = door::request(&pod, &container);
+        let span = tracing::info_span!(
+            "create",
+            namespace = request.namespace,
+            pod = request.pod,
+            container = request.container,
+            id = container.id
+        );
+        let answer = tracing::Instrument::instrument(self.create(&container.id, &request), span.clone()).await;
+        answer.map(|adjustment| (adjustment, Vec::new())).map_err(|reason| {
+            span.in_scope(|| warn!("refused: {reason}"));
+            PluginError::new(format!("gpu-quota refuses container {:?}: {reason}", request.container))
+        })
+    }
+
+    async fn stop_container(
+        &self,
+        _pod: PodSandbox,
+        container: Container,
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+        self.give_back(&container.id).await;
+        Ok(Vec::new())
+    }
+
+    async fn remove_container(&self, _pod: PodSandbox, container: Container) -> Result<(), PluginError> {
+        self.give_back(&container.id).await;
+        // The runtime cannot do anything about a folder that stays; the next start sweeps it.
+        if let Err(error) = self.places.remove(&container.id) {
+            error!(id = container.id, "a container's folder stays: {error}");
+        }
+        Ok(())
+    }
+}
+
+impl App {
+    async fn give_back(&self, id: &str) {
+        if let Some(record) = self.book.lock().await.release(id) {
+            info!(id, pod = record.pod, container = record.container, "share given back");
+        }
+    }
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn summary(grants: &[Grant]) -> String {
+    let one = |g: &Grant| format!("card {}: {} of {}", g.index, Bytes(g.bytes.0), g.total);
+    grants.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn take_alone(run_dir: &Path) -> Result<File, StartError> {
+    let path = run_dir.join("lock");
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|source| FileError::new("open", &path, source))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| StartError::NotAlone(run_dir.to_owned()))?;
+    Ok(file)
+}

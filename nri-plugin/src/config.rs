@@ -1,0 +1,279 @@
+//! What the operator says: flags and environment over a TOML file over defaults, checked before anything is opened.
+//!
+//! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
+use clap::{Parser, ValueEnum};
+use inventory::Sources;
+use policy::{Isolation, Rules};
+use quota::{ShareRule, Unit};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Where a configuration file is looked for when no flag names one; it may be absent.
+const DEFAULT_FILE: &str = "/etc/gpu-quota/config.toml";
+
+/// The daemon that containerd asks at every container's creation: an isolated container gets its share of a GPU, one that
+/// opts out of isolation the whole card, every other container nothing.
+#[derive(Debug, Default, Parser)]
+#[command(version, about)]
+pub struct Flags {
+    /// Configuration file (TOML) [default: /etc/gpu-quota/config.toml where it exists]
+    #[arg(long, env = "GPU_QUOTA_CONFIG")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// One layer of settings; what is absent is left to the layer below.
+#[derive(Clone, Debug, Default, Deserialize, clap::Args)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    /// containerd's NRI socket [default: /var/run/nri/nri.sock]
+    #[arg(long, env = "GPU_QUOTA_NRI_SOCKET")]
+    nri_socket: Option<PathBuf>,
+    /// Name under which the plugin registers [default: gpu-quota]
+    #[arg(long)]
+    name: Option<String>,
+    /// Two digits that order this plugin among others [default: 10]
+    #[arg(long)]
+    index: Option<String>,
+    /// Folder of the running state [default: /run/gpu-quota]
+    #[arg(long)]
+    run_dir: Option<PathBuf>,
+    /// The interposer to serve [default: /usr/lib/gpu-quota/libgpu_quota.so]
+    #[arg(long, env = "GPU_QUOTA_LIBRARY")]
+    library: Option<PathBuf>,
+    /// Folder of the interposer's versioned copies; must not be mounted noexec [default: /var/lib/gpu-quota/lib]
+    #[arg(long)]
+    library_dir: Option<PathBuf>,
+    /// Root below which the driver's files are [default: /]
+    #[arg(long)]
+    driver_root: Option<PathBuf>,
+    /// Root below which dev/ holds the device nodes [default: /]
+    #[arg(long)]
+    dev_root: Option<PathBuf>,
+    /// The host's procfs [default: /proc]
+    #[arg(long)]
+    proc_root: Option<PathBuf>,
+    /// NVML's library file [default: libnvidia-ml.so.1 below the driver root]
+    #[arg(long)]
+    nvml_path: Option<PathBuf>,
+    /// Unit in which this node counts `aliyun.com/gpu-mem` [default: auto]
+    #[arg(long)]
+    unit: Option<UnitSetting>,
+    /// How a share becomes bytes [default: exact]
+    #[arg(long)]
+    share: Option<ShareSetting>,
+    /// Who is isolated [default: per-container]
+    #[arg(long)]
+    isolation: Option<IsolationSetting>,
+}
+
+/// The unit of the node's counts.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum UnitSetting {
+    /// MiB where `ALIYUN_COM_GPU_MEM_DEV` is above 100, else GiB
+    Auto,
+    /// GiB
+    Gib,
+    /// MiB
+    Mib,
+}
+
+/// How a share becomes bytes.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum ShareSetting {
+    /// 3 GiB is 3 x 2^30 bytes
+    Exact,
+    /// the same fraction of the card as the share is of its count, as cGPU does
+    Proportional,
+}
+
+/// Who is isolated.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum IsolationSetting {
+    /// every container that does not say `CGPU_DISABLE=true`
+    PerContainer,
+    /// nobody: the node label `cgpu.disable.isolation=true`
+    Off,
+}
+
+/// The settings in force.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// containerd's NRI socket.
+    pub nri_socket: PathBuf,
+    /// The plugin's name in the runtime.
+    pub name: String,
+    /// The plugin's place among others, two digits.
+    pub index: String,
+    /// The folder of the running state.
+    pub run_dir: PathBuf,
+    /// The interposer to serve.
+    pub library: PathBuf,
+    /// The folder of its versioned copies.
+    pub library_dir: PathBuf,
+    /// Where the driver is.
+    pub sources: Sources,
+    /// The node's unit; `None`: told by each container's `ALIYUN_COM_GPU_MEM_DEV`.
+    pub unit: Option<Unit>,
+    /// What the administrator allows.
+    pub rules: Rules,
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is named but cannot be read.
+    #[error("cannot read the configuration file {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, or has a key or a value that is not known.
+    #[error("the configuration file {path} is wrong: {source}")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and cause.
+        source: Box<toml::de::Error>,
+    },
+    /// A value that no default can replace.
+    #[error("{key} is {value:?}; {allowed}")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}
+
+impl Config {
+    /// The settings from flags over the configuration file over defaults.
+    ///
+    /// # Errors
+    /// [`ConfigError`] where the file or a value is wrong.
+    pub fn load(flags: Flags) -> Result<Self, ConfigError> {
+        let file = match &flags.config {
+            Some(path) => read(path)?,
+            None if Path::new(DEFAULT_FILE).exists() => read(Path::new(DEFAULT_FILE))?,
+            None => Settings::default(),
+        };
+        Self::build(flags.settings, file)
+    }
+
+    fn build(over: Settings, under: Settings) -> Result<Self, ConfigError> {
+        let path = |over: Option<PathBuf>, under: Option<PathBuf>, default: &str| {
+            over.or(under).unwrap_or_else(|| PathBuf::from(default))
+        };
+        let index = over.index.or(under.index).unwrap_or_else(|| "10".to_owned());
+        if index.len() != 2 || !index.bytes().all(|c| c.is_ascii_digit()) {
+            return Err(ConfigError::Value { key: "index", value: index, allowed: "it must be two digits, 00 to 99" });
+        }
+        let name = over.name.or(under.name).unwrap_or_else(|| "gpu-quota".to_owned());
+        if name.is_empty() {
+            return Err(ConfigError::Value { key: "name", value: name, allowed: "it must not be empty" });
+        }
+        let run_dir = path(over.run_dir, under.run_dir, quota::paths::HOST_RUN);
+        let library_dir = path(over.library_dir, under.library_dir, "/var/lib/gpu-quota/lib");
+        for (key, dir) in [("run_dir", &run_dir), ("library_dir", &library_dir)] {
+            if !dir.is_absolute() {
+                return Err(ConfigError::Value {
+                    key,
+                    value: dir.display().to_string(),
+                    allowed: "it must be an absolute path, since the runtime mounts files from it",
+                });
+            }
+        }
+        Ok(Self {
+            nri_socket: path(over.nri_socket, under.nri_socket, "/var/run/nri/nri.sock"),
+            name,
+            index,
+            run_dir,
+            library: path(over.library, under.library, "/usr/lib/gpu-quota/libgpu_quota.so"),
+            library_dir,
+            sources: Sources {
+                nvml_path: over.nvml_path.or(under.nvml_path),
+                driver_root: path(over.driver_root, under.driver_root, "/"),
+                dev_root: path(over.dev_root, under.dev_root, "/"),
+                proc_root: path(over.proc_root, under.proc_root, "/proc"),
+            },
+            unit: match over.unit.or(under.unit) {
+                None | Some(UnitSetting::Auto) => None,
+                Some(UnitSetting::Gib) => Some(Unit::GiB),
+                Some(UnitSetting::Mib) => Some(Unit::MiB),
+            },
+            rules: Rules {
+                share: match over.share.or(under.share) {
+                    None | Some(ShareSetting::Exact) => ShareRule::Exact,
+                    Some(ShareSetting::Proportional) => ShareRule::Proportional,
+                },
+                isolation: match over.isolation.or(under.isolation) {
+                    None | Some(IsolationSetting::PerContainer) => Isolation::PerContainer,
+                    Some(IsolationSetting::Off) => Isolation::OffOnNode,
+                },
+            },
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Settings, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(args: &[&str], file: &str) -> Result<Config, ConfigError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, file).unwrap();
+        let mut all = vec!["nri-plugin", "--config", path.to_str().unwrap()];
+        all.extend(args);
+        Config::load(Flags::try_parse_from(all).unwrap())
+    }
+
+    #[test]
+    fn flags_are_over_the_file_and_the_file_over_defaults() {
+        let config = load(
+            &["--unit", "mib", "--index", "42"],
+            "unit = \"gib\"\nindex = \"11\"\nisolation = \"off\"\nrun_dir = \"/run/other\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.unit, Some(Unit::MiB));
+        assert_eq!(config.index, "42");
+        assert_eq!(config.rules.isolation, Isolation::OffOnNode);
+        assert_eq!(config.run_dir, Path::new("/run/other"));
+        assert_eq!(config.rules.share, ShareRule::Exact);
+        assert_eq!(config.nri_socket, Path::new("/var/run/nri/nri.sock"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = load(&[], "quoto = 3\n").unwrap_err().to_string();
+        assert!(error.contains("quoto") && error.contains("config.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_what_is_allowed() {
+        let error = load(&["--index", "7"], "").unwrap_err().to_string();
+        assert!(error.contains("\"7\"") && error.contains("two digits"), "{error}");
+        let error = load(&["--run-dir", "here"], "").unwrap_err().to_string();
+        assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
+        assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));
+    }
+
+    #[test]
+    fn a_named_file_must_exist() {
+        let flags = Flags::try_parse_from(["nri-plugin", "--config", "/no/such/file.toml"]).unwrap();
+        assert!(Config::load(flags).unwrap_err().to_string().contains("/no/such/file.toml"));
+    }
+}

@@ -1,0 +1,35 @@
+//! How the daemon ends, in one place.
+use crate::app::StartError;
+use crate::config::ConfigError;
+use crate::session::SessionError;
+use std::process::ExitCode;
+
+/// Why the daemon ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Exit code 3: flags or configuration file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Exit code 4: the interposer, the run folder, or another daemon in it.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Exit code 5: the connection that containerd handed over.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Exit code 6: the operating system refused threads, timers or signals.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Failure {
+    /// The exit code; 0 is an ordinary end, 2 a flag that clap refuses.
+    #[must_use]
+    pub fn code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Config(_) => 3,
+            Self::Start(_) => 4,
+            Self::Session(_) => 5,
+            Self::System(_) => 6,
+        })
+    }
+}
