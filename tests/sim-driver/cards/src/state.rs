@@ -1,8 +1,9 @@
 //! `state`: memory in use, shared by all processes that use the simulated driver.
 //!
 //! The file holds a row of counts for each process. A process owns a row while it holds a POSIX record lock on the row's byte: the kernel drops
-//! the lock when the process ends, however it ends, and tells the owner's pid as the asker's pid namespace has it. Who wants to change counts holds the
-//! lock on [`GATE`] meanwhile, so that a card is never given out twice.
+//! the lock when the process ends, however it ends, and tells the owner's pid as the asker's pid namespace has it. A process does not see its own
+//! locks, and libcuda and NVML in one process each have a `State`, so a row also says who owns it. Who takes memory holds the lock on [`GATE`]
+//! meanwhile, so that a card is never given out twice.
 //!
 //! # Safety
 //! The mapping lives as long as the process and covers the file, which only ever grows to [`LEN`]; it is reached as atomics only.
@@ -18,7 +19,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const ROWS: usize = 2048;
-const WORDS: usize = ROWS * MAX_CARDS;
+/// A row: who owns it ([`identity`]), then its count on each card.
+const ROW: usize = 1 + MAX_CARDS;
+const WORDS: usize = ROWS * ROW;
 const LEN: usize = WORDS * 8;
 /// The byte whose lock lets one process at a time change counts. Rows' bytes lie behind it.
 const GATE: usize = LEN;
@@ -110,18 +113,16 @@ impl State {
 
     /// Bytes of a card in use by all living processes.
     pub fn used(&self, card: usize) -> u64 {
-        self.alone(|| self.sum(card))
+        self.users(card).iter().fold(0, |sum, user| sum.saturating_add(user.bytes))
     }
 
     /// The living processes that use a card.
     pub fn users(&self, card: usize) -> Vec<Use> {
-        self.alone(|| {
-            let rows = (0..ROWS).filter_map(|row| {
-                let bytes = self.count(row, card).load(Ordering::SeqCst);
-                if bytes == 0 { None } else { self.living(row).map(|pid| Use { pid, bytes }) }
-            });
-            rows.collect()
-        })
+        let rows = (0..ROWS).filter_map(|row| {
+            let bytes = self.count(row, card).load(Ordering::SeqCst);
+            if bytes == 0 { None } else { self.living(row).map(|pid| Use { pid, bytes }) }
+        });
+        rows.collect()
     }
 
     /// The sum over living processes; what the dead left is cleared on the way.
@@ -146,18 +147,20 @@ impl State {
     }
 
     fn count(&self, row: usize, card: usize) -> &AtomicU64 {
-        &self.counts[row * MAX_CARDS + card % MAX_CARDS]
+        &self.counts[row * ROW + 1 + card % MAX_CARDS]
     }
 
     /// The row of this very process, claimed at first use.
     fn own_row(&self) -> Option<usize> {
         let pid = std::process::id();
         if self.owner.load(Ordering::Relaxed) != pid {
+            let me = identity();
             let start = pid as usize % ROWS;
             let free = (0..ROWS).map(|n| (start + n) % ROWS).find(|row| {
                 self.living(*row).is_none() && self.lock(byte(*row), libc::F_WRLCK, libc::F_SETLK).is_some()
             })?;
             self.clear(free);
+            self.counts[free * ROW].store(me, Ordering::SeqCst);
             self.row.store(u32::try_from(free).ok()?, Ordering::Relaxed);
             self.owner.store(pid, Ordering::Relaxed);
         }
@@ -171,8 +174,10 @@ impl State {
             return Some(pid);
         }
         let lock = self.lock(byte(row), libc::F_WRLCK, libc::F_GETLK)?;
-        let held = c_int::from(lock.l_type) != libc::F_UNLCK;
-        held.then(|| u32::try_from(lock.l_pid).unwrap_or(0))
+        if c_int::from(lock.l_type) != libc::F_UNLCK {
+            return Some(u32::try_from(lock.l_pid).unwrap_or(0));
+        }
+        (self.counts[row * ROW].load(Ordering::SeqCst) == identity()).then_some(pid)
     }
 
     fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -205,6 +210,16 @@ impl State {
             }
         }
     }
+}
+
+/// This process among all that ever ran in any pid namespace since boot: namespace, pid and start time, mixed into one word that is not 0.
+fn identity() -> u64 {
+    let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |ns| std::os::unix::fs::MetadataExt::ino(&ns));
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Field 22 counts from 1; the name in field 2 can hold blanks, so counting starts behind its bracket.
+    let began = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse().ok()).unwrap_or(0);
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
+    [namespace, u64::from(std::process::id()), began].into_iter().fold(0xcbf2_9ce4_8422_2325, mix) | 1
 }
 
 const fn byte(row: usize) -> usize {

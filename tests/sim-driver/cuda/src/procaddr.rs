@@ -42,10 +42,17 @@ pub(crate) enum Found {
 /// The export for a name, a CUDA version and flags 0, 1 (legacy stream) or 2 (per-thread stream).
 pub(crate) fn find(name: &str, version: i32, flags: u64) -> Found {
     let Some(versions) = table().get(&(name, flags)) else { return Found::Unknown };
-    let fitting = versions.iter().rev().find(|(from, _)| *from <= version);
-    match fitting.or(versions.first()) {
-        Some((_, Some(export))) if fitting.is_some() => exports::address(export).map_or(Found::Unknown, Found::At),
-        _ if versions.iter().all(|(_, export)| export.is_none()) => Found::Unknown,
-        _ => Found::TooNew,
+    let after = versions.partition_point(|(from, _)| *from <= version);
+    let fitting = after.checked_sub(1).map(|at| versions[at]);
+    // The table was read at certain versions only; between "not yet" and an export, the export is there.
+    let answer = match (fitting, versions.get(after)) {
+        (Some((from, None)), Some((_, export))) if from < version => *export,
+        (Some((_, export)), _) => export,
+        (None, _) => None,
+    };
+    match answer {
+        Some(export) => exports::address(export).map_or(Found::Unknown, Found::At),
+        None if versions.iter().all(|(_, export)| export.is_none()) => Found::Unknown,
+        None => Found::TooNew,
     }
 }
