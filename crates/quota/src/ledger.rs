@@ -158,7 +158,9 @@ impl<'a> Ledger<'a> {
             .fold(0, |sum, (_, word)| u64::saturating_add(sum, word.load(Ordering::SeqCst)))
     }
 
-    fn slots_in_use(&self) -> usize {
+    /// One more than the highest slot that was ever taken.
+    #[must_use]
+    pub fn slots_in_use(&self) -> usize {
         let hint = self.words.get(HINT).map_or(0, |word| word.load(Ordering::SeqCst));
         usize::try_from(hint).unwrap_or(SLOTS).min(SLOTS)
     }

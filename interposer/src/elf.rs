@@ -1,0 +1,280 @@
+//! Finds symbols in the objects that the loader has loaded, without asking the loader's `dlsym`, which may be ours.
+//!
+//! # Safety
+//! The loader's list is walked inside `dl_iterate_phdr`, which holds the loader's lock; the dynamic sections of loaded objects are mapped and well formed,
+//! or the loader itself could not have used them.
+#![expect(unsafe_code, reason = "reads the loader's and the objects' own tables")]
+use core::arch::global_asm;
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+/// `ElfW(Phdr)` of 64-bit ELF.
+#[repr(C)]
+struct ProgramHeader {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical: u64,
+    file_size: u64,
+    memory_size: u64,
+    align: u64,
+}
+
+/// `struct dl_phdr_info`, up to what every libc has.
+#[repr(C)]
+struct ObjectInfo {
+    base: usize,
+    name: *const c_char,
+    headers: *const ProgramHeader,
+    count: u16,
+}
+
+/// `ElfW(Sym)` of 64-bit ELF.
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+type Visitor = unsafe extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int;
+
+// Reached through a weak reference: a program without a dynamic loader lacks it, and `-z defs` must not ask for it.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".weak dl_iterate_phdr",
+    ".hidden gpu_quota_dl_iterate_phdr",
+    ".globl gpu_quota_dl_iterate_phdr",
+    "gpu_quota_dl_iterate_phdr:",
+    "mov rax, [rip + dl_iterate_phdr@GOTPCREL]",
+    "test rax, rax",
+    "jz 2f",
+    "jmp rax",
+    "2:",
+    "ret",
+);
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".weak dl_iterate_phdr",
+    ".hidden gpu_quota_dl_iterate_phdr",
+    ".globl gpu_quota_dl_iterate_phdr",
+    "gpu_quota_dl_iterate_phdr:",
+    "adrp x9, :got:dl_iterate_phdr",
+    "ldr x9, [x9, :got_lo12:dl_iterate_phdr]",
+    "cbz x9, 2f",
+    "br x9",
+    "2:",
+    "mov w0, #0",
+    "ret",
+);
+
+unsafe extern "C" {
+    fn gpu_quota_dl_iterate_phdr(visitor: Visitor, data: *mut c_void) -> c_int;
+}
+
+/// Whose symbols to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The dynamic loader's functions: any object but ours.
+    Anyone,
+    /// The driver's: objects whose soname is that of libcuda or NVML.
+    Driver,
+}
+
+struct Search<'a> {
+    name: &'a CStr,
+    whose: Whose,
+    found: *const (),
+}
+
+/// The first definition of a name, in load order.
+pub(crate) fn find(name: &CStr, whose: Whose) -> *const () {
+    let mut search = Search { name, whose, found: core::ptr::null() };
+    // SAFETY: the visitor gets back the search that outlives the call.
+    let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_search, (&raw mut search).cast()) };
+    search.found
+}
+
+unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: what `find` passed.
+    let Some(search) = (unsafe { data.cast::<Search<'_>>().as_mut() }) else { return 1 };
+    // SAFETY: the loader's own record, valid during the visit.
+    let Some(object) = (unsafe { info.as_ref() }).and_then(Object::read) else { return 0 };
+    if object.holds(visit_search as *const () as usize) || (search.whose == Whose::Driver && !object.is_driver()) {
+        return 0;
+    }
+    search.found = object.symbol(search.name);
+    c_int::from(!search.found.is_null())
+}
+
+struct Owner {
+    address: usize,
+    driver: bool,
+}
+
+/// Whether an address lies in libcuda or NVML.
+pub(crate) fn is_driver(address: *const ()) -> bool {
+    let mut owner = Owner { address: address as usize, driver: false };
+    // SAFETY: the visitor gets back the owner that outlives the call.
+    let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_owner, (&raw mut owner).cast()) };
+    owner.driver
+}
+
+unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: what `is_driver` passed.
+    let Some(owner) = (unsafe { data.cast::<Owner>().as_mut() }) else { return 1 };
+    // SAFETY: the loader's own record, valid during the visit.
+    let Some(object) = (unsafe { info.as_ref() }).and_then(Object::read) else { return 0 };
+    if !object.holds(owner.address) {
+        return 0;
+    }
+    owner.driver = object.is_driver();
+    1
+}
+
+/// A loaded object's tables.
+struct Object<'a> {
+    base: usize,
+    headers: &'a [ProgramHeader],
+    symbols: *const Symbol,
+    strings: *const c_char,
+    gnu_hash: *const u32,
+    sysv_hash: *const u32,
+    soname: usize,
+}
+
+impl<'a> Object<'a> {
+    fn read(info: &'a ObjectInfo) -> Option<Self> {
+        const PT_DYNAMIC: u32 = 2;
+        if info.headers.is_null() {
+            return None;
+        }
+        // SAFETY: the loader's array of that many headers.
+        let headers = unsafe { core::slice::from_raw_parts(info.headers, usize::from(info.count)) };
+        let dynamic = headers.iter().find(|header| header.kind == PT_DYNAMIC)?;
+        let mut entry = info.base.wrapping_add(dynamic.address as usize) as *const [usize; 2];
+        let mut object = Object {
+            base: info.base,
+            headers,
+            symbols: core::ptr::null(),
+            strings: core::ptr::null(),
+            gnu_hash: core::ptr::null(),
+            sysv_hash: core::ptr::null(),
+            soname: usize::MAX,
+        };
+        loop {
+            // SAFETY: the dynamic section ends with a null entry.
+            let [tag, value] = unsafe { *entry };
+            // glibc has added the base to addresses, musl and the vdso have not.
+            let address = if value < info.base { value.wrapping_add(info.base) } else { value };
+            match tag {
+                0 => break,
+                4 => object.sysv_hash = address as *const u32,
+                5 => object.strings = address as *const c_char,
+                6 => object.symbols = address as *const Symbol,
+                14 => object.soname = value,
+                0x6fff_fef5 => object.gnu_hash = address as *const u32,
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        (!object.symbols.is_null() && !object.strings.is_null()).then_some(object)
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        const PT_LOAD: u32 = 1;
+        let offset = address.wrapping_sub(self.base) as u64;
+        let inside = |header: &&ProgramHeader| {
+            header.kind == PT_LOAD && offset.wrapping_sub(header.address) < header.memory_size
+        };
+        self.headers.iter().find(inside).is_some()
+    }
+
+    fn is_driver(&self) -> bool {
+        if self.soname == usize::MAX {
+            return false;
+        }
+        let name = self.text(self.soname).to_bytes();
+        name.starts_with(b"libcuda.so") || name.starts_with(b"libnvidia-ml.so")
+    }
+
+    fn text(&self, offset: usize) -> &CStr {
+        // SAFETY: an offset into the object's own string table, whose strings end with NUL.
+        unsafe { CStr::from_ptr(self.strings.wrapping_add(offset)) }
+    }
+
+    fn symbol(&self, name: &CStr) -> *const () {
+        if !self.gnu_hash.is_null() {
+            self.by_gnu_hash(name)
+        } else if !self.sysv_hash.is_null() {
+            self.by_sysv_hash(name)
+        } else {
+            core::ptr::null()
+        }
+    }
+
+    /// The address of a defined function of this name at a place in the symbol table.
+    fn at(&self, place: usize, name: &CStr) -> Option<*const ()> {
+        const STT_FUNC: u8 = 2;
+        // SAFETY: a place that the object's own hash table names.
+        let symbol = unsafe { &*self.symbols.wrapping_add(place) };
+        let function = symbol.info & 15 == STT_FUNC;
+        if symbol.section == 0 || symbol.value == 0 || !function || self.text(symbol.name as usize) != name {
+            return None;
+        }
+        Some(self.base.wrapping_add(symbol.value as usize) as *const ())
+    }
+
+    fn by_gnu_hash(&self, name: &CStr) -> *const () {
+        let word = |at: usize| {
+            // SAFETY: within the object's own hash table, by the counts in its head.
+            unsafe { *self.gnu_hash.wrapping_add(at) }
+        };
+        let (buckets, first, filter, _shift) = (word(0), word(1), word(2), word(3));
+        let hash =
+            name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
+        let start = 4 + filter as usize * 2;
+        let Some(bucket) = hash.checked_rem(buckets) else { return core::ptr::null() };
+        let mut place = word(start + bucket as usize);
+        if place < first {
+            return core::ptr::null();
+        }
+        loop {
+            let chain = word(start + buckets as usize + (place - first) as usize);
+            if chain | 1 == hash | 1
+                && let Some(address) = self.at(place as usize, name)
+            {
+                return address;
+            }
+            if chain & 1 != 0 {
+                return core::ptr::null();
+            }
+            place = place.wrapping_add(1);
+        }
+    }
+
+    fn by_sysv_hash(&self, name: &CStr) -> *const () {
+        let word = |at: usize| {
+            // SAFETY: within the object's own hash table, by the counts in its head.
+            unsafe { *self.sysv_hash.wrapping_add(at) }
+        };
+        let hash = name.to_bytes().iter().fold(0_u32, |hash, byte| {
+            let hash = (hash << 4).wrapping_add(u32::from(*byte));
+            let high = hash & 0xf000_0000;
+            (hash ^ (high >> 24)) & !high
+        });
+        let buckets = word(0);
+        let Some(bucket) = hash.checked_rem(buckets) else { return core::ptr::null() };
+        let mut place = word(2 + bucket as usize);
+        while place != 0 {
+            if let Some(address) = self.at(place as usize, name) {
+                return address;
+            }
+            place = word(2 + buckets as usize + place as usize);
+        }
+        core::ptr::null()
+    }
+}

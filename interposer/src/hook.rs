@@ -1,0 +1,7 @@
+//! The hooks, one family a file. A hook reserves, calls the driver, and settles; a call that fails comes back as the driver left it.
+
+pub(crate) mod alloc;
+mod charge;
+pub(crate) mod pool;
+pub(crate) mod query;
+pub(crate) mod vmm;

@@ -1,0 +1,116 @@
+//! Linear memory: `cuMemAlloc`, pitched, managed, and `cuMemFree`.
+//!
+//! # Safety
+//! Out-pointers are the program's; they are read only after the driver has written them.
+#![expect(unsafe_code, reason = "exported under the C names")]
+use crate::abi::CuResult;
+use crate::card;
+use crate::hook::charge::{give_back, reserve};
+use crate::real::{self, call};
+use crate::start::share;
+use crate::table::Name;
+
+/// Reserves on the current device, allocates, and notes the address. Where it cannot be noted the memory goes back: what is not counted is not given.
+pub(super) fn allocate(
+    at: *mut u64,
+    bytes: u64,
+    driver: impl FnOnce() -> CuResult,
+    free: impl FnOnce(u64) -> CuResult,
+) -> CuResult {
+    if at.is_null() || bytes == 0 {
+        // Nothing would be allocated; the driver says what is wrong.
+        return driver();
+    }
+    let device = match card::current_device() {
+        Ok(device) => device,
+        Err(error) => return error,
+    };
+    let charge = match reserve(device, bytes) {
+        Ok(charge) => charge,
+        Err(error) => return error,
+    };
+    let result = driver();
+    if result != CuResult::SUCCESS {
+        return result;
+    }
+    // SAFETY: not NULL, and the driver has written the address there.
+    let address = unsafe { *at };
+    let noted = charge.share().allocations().is_some_and(|table| table.insert(address, (charge.word(), 0)).is_ok());
+    if !noted {
+        let _ = free(address);
+        return CuResult::OUT_OF_MEMORY;
+    }
+    charge.settle();
+    CuResult::SUCCESS
+}
+
+/// Forgets the address, frees, and gives the bytes back: in this order, since the driver may hand the address out again at once. What is not known is
+/// the driver's business.
+pub(super) fn release(address: u64, driver: impl FnOnce() -> CuResult) -> CuResult {
+    let Some(share) = share() else { return driver() };
+    let Some((table, stored)) = share.allocations().and_then(|table| Some((table, table.remove(address)?))) else {
+        return driver();
+    };
+    let result = driver();
+    if result == CuResult::SUCCESS {
+        give_back(&share, stored.0);
+    } else {
+        let _ = table.insert(address, stored);
+    }
+    result
+}
+
+fn free(address: u64) -> CuResult {
+    call!(real::of(Name::cuMemFree_v2), fn(u64) -> CuResult, (address), else CuResult::NOT_FOUND)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAlloc_v2(at: *mut u64, bytes: usize) -> CuResult {
+    let driver =
+        || call!(real::of(Name::cuMemAlloc_v2), fn(*mut u64, usize) -> CuResult, (at, bytes), else CuResult::NOT_FOUND);
+    allocate(at, bytes as u64, driver, free)
+}
+
+/// The driver chooses the pitch, so a row is reserved at the widest that it takes; what was reserved too much comes back with the memory.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocPitch_v2(
+    at: *mut u64,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> CuResult {
+    const WIDEST: u64 = 512;
+    let bytes = (width as u64).checked_next_multiple_of(WIDEST).and_then(|row| row.checked_mul(height as u64));
+    let driver = || {
+        call!(
+            real::of(Name::cuMemAllocPitch_v2),
+            fn(*mut u64, *mut usize, usize, usize, u32) -> CuResult,
+            (at, pitch, width, height, element),
+            else CuResult::NOT_FOUND
+        )
+    };
+    match bytes {
+        Some(bytes) => allocate(at, bytes, driver, free),
+        None => CuResult::OUT_OF_MEMORY,
+    }
+}
+
+/// Managed memory can move to the host; it is counted in full all the same, so that a share cannot be passed with it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u32) -> CuResult {
+    let driver = || {
+        call!(
+            real::of(Name::cuMemAllocManaged),
+            fn(*mut u64, usize, u32) -> CuResult,
+            (at, bytes, flags),
+            else CuResult::NOT_FOUND
+        )
+    };
+    allocate(at, bytes as u64, driver, free)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemFree_v2(address: u64) -> CuResult {
+    release(address, || free(address))
+}

@@ -1,0 +1,105 @@
+//! What the program is told of memory, by CUDA and by NVML: the share as if it were the card. A call that fails comes back as the driver left it.
+//!
+//! # Safety
+//! Out-pointers are the program's; NULL is left alone, and the others are written only after the driver has accepted them or its own kind.
+#![expect(unsafe_code, reason = "exported under the C names")]
+use crate::abi::{CuResult, NvmlMemory, NvmlMemoryV2, NvmlReturn};
+use crate::card;
+use crate::real::{self, call};
+use crate::start::share;
+use crate::table::Name;
+use account::told::{Told, told};
+use core::ffi::c_int;
+
+/// What is said of a card with `free` of `total` bytes by the driver's word.
+///
+/// Without a share of it nothing can be allocated there, so nothing is free.
+fn of_card(card: impl FnOnce(&crate::start::Share) -> Option<usize>, free: u64, total: u64) -> Option<Told> {
+    let share = share()?;
+    let card = card(&share)?;
+    let quota = share.limits.cards().get(card)?.quota;
+    share.reap();
+    Some(told(quota, share.ledger.used(card), free, total))
+}
+
+fn put<T>(at: *mut T, value: T) {
+    // SAFETY: NULL, or the program's own out-pointer of this type.
+    if let Some(at) = unsafe { at.as_mut() } {
+        *at = value;
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CuResult {
+    let (mut real_free, mut real_total) = (0_usize, 0_usize);
+    let result = call!(
+        real::of(Name::cuMemGetInfo_v2),
+        fn(*mut usize, *mut usize) -> CuResult,
+        (&raw mut real_free, &raw mut real_total),
+        else CuResult::NOT_FOUND
+    );
+    if result != CuResult::SUCCESS {
+        return result;
+    }
+    let device = card::current_device().ok();
+    let said = of_card(|share| card::of_device(share, device?), real_free as u64, real_total as u64);
+    let said = said.unwrap_or(Told { total: real_total as u64, used: 0, free: 0 });
+    put(free, usize::try_from(said.free).unwrap_or(0));
+    put(total, usize::try_from(said.total).unwrap_or(0));
+    CuResult::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> CuResult {
+    let result = call!(
+        real::of(Name::cuDeviceTotalMem_v2),
+        fn(*mut usize, c_int) -> CuResult,
+        (bytes, device),
+        else CuResult::NOT_FOUND
+    );
+    // SAFETY: NULL, or the program's own out-pointer.
+    let Some(bytes) = (unsafe { bytes.as_mut() }).filter(|_| result == CuResult::SUCCESS) else { return result };
+    if let Some(share) = share()
+        && let Some(limit) = card::of_device(&share, device).and_then(|card| share.limits.cards().get(card))
+    {
+        *bytes = (*bytes).min(usize::try_from(limit.quota.0).unwrap_or(usize::MAX));
+    }
+    result
+}
+
+/// A card of which the container has no share is NVML's own answer: NVML also serves monitors.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn nvmlDeviceGetMemoryInfo(device: usize, at: *mut NvmlMemory) -> NvmlReturn {
+    let result = call!(
+        real::of(Name::nvmlDeviceGetMemoryInfo),
+        fn(usize, *mut NvmlMemory) -> NvmlReturn,
+        (device, at),
+        else NvmlReturn::FUNCTION_NOT_FOUND
+    );
+    // SAFETY: NULL, or the program's own structure, which NVML has filled.
+    let Some(memory) = (unsafe { at.as_mut() }).filter(|_| result == NvmlReturn::SUCCESS) else { return result };
+    if let Some(said) = of_card(|share| card::of_nvml(share, device), memory.free, memory.total) {
+        *memory = NvmlMemory { total: said.total, free: said.free, used: said.used };
+    }
+    result
+}
+
+/// What the driver keeps for itself lies outside of the share, so nothing is reserved in it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: usize, at: *mut NvmlMemoryV2) -> NvmlReturn {
+    let result = call!(
+        real::of(Name::nvmlDeviceGetMemoryInfo_v2),
+        fn(usize, *mut NvmlMemoryV2) -> NvmlReturn,
+        (device, at),
+        else NvmlReturn::FUNCTION_NOT_FOUND
+    );
+    // SAFETY: NULL, or the program's own structure, which NVML has filled.
+    let Some(memory) = (unsafe { at.as_mut() }).filter(|_| result == NvmlReturn::SUCCESS) else { return result };
+    if let Some(said) = of_card(|share| card::of_nvml(share, device), memory.free, memory.total) {
+        memory.total = said.total;
+        memory.free = said.free;
+        memory.used = said.used;
+        memory.reserved = 0;
+    }
+    result
+}

@@ -1,0 +1,76 @@
+//! The driver's own functions behind the hooked names, and the few others that hooks need. Found once, kept as addresses; a look-up by the program
+//! refreshes them, so a driver that is unloaded and loaded again is followed.
+//!
+//! # Safety
+//! An address is turned into a function only of the type that cuda.h or nvml.h gives the name under which the driver exports it.
+use crate::elf::{self, Whose};
+use crate::table::{HOOKS, Name};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// An address of the driver, found at first use.
+pub(crate) struct Real {
+    name: &'static CStr,
+    address: AtomicPtr<()>,
+}
+
+impl Real {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self { name, address: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// NULL where no driver that is loaded has the name.
+    pub(crate) fn get(&self) -> *const () {
+        get(&self.address, self.name)
+    }
+}
+
+static ADDRESSES: [AtomicPtr<()>; HOOKS.len()] = [const { AtomicPtr::new(core::ptr::null_mut()) }; HOOKS.len()];
+
+fn get(slot: &AtomicPtr<()>, name: &CStr) -> *const () {
+    let known = slot.load(Ordering::Relaxed);
+    if !known.is_null() {
+        return known;
+    }
+    let found = elf::find(name, Whose::Driver);
+    slot.store(found.cast_mut(), Ordering::Relaxed);
+    found
+}
+
+/// The driver's function behind a hooked name; NULL where no driver that is loaded has it.
+pub(crate) fn of(name: Name) -> *const () {
+    at(name as usize)
+}
+
+/// As [`of`], by the place in [`HOOKS`].
+pub(crate) fn at(place: usize) -> *const () {
+    match (ADDRESSES.get(place), HOOKS.get(place)) {
+        (Some(slot), Some(hook)) => get(slot, hook.name),
+        _ => core::ptr::null(),
+    }
+}
+
+/// Notes an address that the loader has just returned.
+pub(crate) fn refresh(place: usize, address: *const ()) {
+    if let Some(slot) = ADDRESSES.get(place) {
+        slot.store(address.cast_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Calls the driver's function behind a name with the given C type, or evaluates to the other value where it is not there.
+macro_rules! call {
+    ($address:expr, fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), else $missing:expr) => {{
+        let address: *const () = $address;
+        if address.is_null() {
+            $missing
+        } else {
+            // SAFETY: the address of the driver's export of a name that has this C type.
+            let function = unsafe {
+                core::mem::transmute::<*const (), unsafe extern "C" fn($($type),*) -> $result>(address)
+            };
+            // SAFETY: the arguments are those of the program, or our own of the same kind.
+            unsafe { function($($argument),*) }
+        }
+    }};
+}
+pub(crate) use call;

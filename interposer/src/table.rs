@@ -1,0 +1,63 @@
+//! The names that are hooked, each with its hook. Exact names only: a prefix would catch what is none of ours.
+//!
+//! `exports.txt` beside `Cargo.toml` lists them with `dlsym` and `dlvsym`, and the ELF check compares it with the library.
+use crate::hook::{alloc, pool, query, vmm};
+use crate::resolve;
+use core::ffi::CStr;
+
+/// A hooked name.
+pub(crate) struct Hook {
+    pub(crate) name: &'static CStr,
+    pub(crate) address: fn() -> *const (),
+}
+
+macro_rules! hooks {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        /// The place of each name in [`HOOKS`].
+        #[expect(non_camel_case_types, reason = "the C names")]
+        #[derive(Clone, Copy)]
+        pub(crate) enum Name { $($name),* }
+
+        /// All hooked names.
+        pub(crate) static HOOKS: [Hook; [$(Name::$name),*].len()] = [$(Hook {
+            name: match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            },
+            address: || $module::$name as *const (),
+        }),*];
+    };
+}
+
+hooks!(
+    resolve::cuGetProcAddress,
+    resolve::cuGetProcAddress_v2,
+    alloc::cuMemAlloc_v2,
+    alloc::cuMemAllocPitch_v2,
+    alloc::cuMemAllocManaged,
+    alloc::cuMemFree_v2,
+    pool::cuMemAllocAsync,
+    pool::cuMemAllocAsync_ptsz,
+    pool::cuMemAllocFromPoolAsync,
+    pool::cuMemAllocFromPoolAsync_ptsz,
+    pool::cuMemFreeAsync,
+    pool::cuMemFreeAsync_ptsz,
+    vmm::cuMemCreate,
+    vmm::cuMemRelease,
+    vmm::cuMemMap,
+    vmm::cuMemUnmap,
+    vmm::cuMemRetainAllocationHandle,
+    query::cuMemGetInfo_v2,
+    query::cuDeviceTotalMem_v2,
+    query::nvmlDeviceGetMemoryInfo,
+    query::nvmlDeviceGetMemoryInfo_v2,
+);
+
+/// The place of a name; `None` for all that is not hooked.
+pub(crate) fn find(name: &CStr) -> Option<usize> {
+    // Nearly every look-up in a process is for another name; two letters tell.
+    match name.to_bytes() {
+        [b'c', b'u', ..] | [b'n', b'v', ..] => HOOKS.iter().position(|hook| hook.name == name),
+        _ => None,
+    }
+}
