@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Read and write for all, as the driver makes its nodes.
 const MODE: u32 = 0o666;
+/// What the reference generator writes for files: nothing in them can be changed, run with more rights, or be a device.
 const OPTIONS: [&str; 5] = ["ro", "nosuid", "nodev", "rbind", "rprivate"];
 
 impl Inventory {
@@ -40,7 +41,7 @@ impl Inventory {
     }
 }
 
-/// A path that is not UTF-8 cannot be said in CDI; the scan has found the library under an ASCII name, so only the root's own path can be one.
+/// `None` for a path that is no text, which the scan has refused before.
 fn mount(host: &Path, container_path: String) -> Option<Mount> {
     Some(Mount {
         host_path: host.to_str()?.to_owned(),

@@ -1,7 +1,7 @@
 //! What this node has, and what a container needs to use it: cards, driver files, device nodes.
 //!
 //! The boot file of `cdi-gen` and the daemon's answers are made of the same [`Inventory`], so they cannot disagree. One bad card costs one card.
-#![forbid(unsafe_code)]
+//! `unsafe` is in `nvml/raw.rs` alone.
 
 mod edits;
 pub mod files;
@@ -96,6 +96,14 @@ pub enum InventoryError {
     /// NVML failed as a whole.
     #[error("NVML failed: {0}")]
     Nvml(String),
+    /// A root that is not a folder's name.
+    #[error("cannot make {path} an absolute path: {source}")]
+    Root {
+        /// The root.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The driver's files cannot be given.
     #[error(transparent)]
     Files(#[from] files::FilesError),
@@ -111,7 +119,16 @@ impl Sources {
     /// [`InventoryError`] where no card of the node could be given; a card that is bad by itself is in [`Inventory::bad`].
     pub fn scan(&self) -> Result<Inventory, InventoryError> {
         let found = nvml::read(self)?;
-        let files = files::find(&self.driver_root, &found.driver_version)?;
+        if found.cards.is_empty() {
+            // Nothing to give, so nothing is needed: a node without a usable card is not told to load more modules.
+            let (files, nodes) = (files::DriverFiles::default(), nodes::ControlNodes::default());
+            let (driver_version, bad) = (found.driver_version, found.bad);
+            return Ok(Inventory { driver_version, cards: Vec::new(), bad, files, nodes });
+        }
+        // A relative path would mean another folder to the runtime.
+        let root = std::path::absolute(&self.driver_root);
+        let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
+        let files = files::find(&root, &found.driver_version)?;
         let majors = nodes::Majors::read(&self.proc_root)?;
         let nodes = nodes::control(&self.dev_root, &majors)?;
         let (mut cards, mut bad) = (Vec::new(), found.bad);

@@ -19,7 +19,7 @@ pub struct Node {
 }
 
 /// The nodes that every container with a GPU needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlNodes(pub Vec<Node>);
 
 /// The majors that the driver's modules registered.
