@@ -42,10 +42,12 @@ impl<'a> Physical<'a> {
         })
     }
 
-    /// Notes one more handle of the memory that is mapped at `at`; the value may be one that is known.
+    /// Notes one more handle of the memory that is mapped at `at`; the value may be one that is known, and is then that memory's.
     pub fn retained(&self, handle: u64, at: u64) {
-        let mapped = self.mappings.with(at, |stored| *stored).ok().flatten();
-        if let Some((_, object)) = mapped {
+        let known = self.handles.with(handle, |stored| *stored).ok().flatten().map(|(object, _)| object);
+        let object =
+            known.or_else(|| self.mappings.with(at, |stored| *stored).ok().flatten().map(|(_, object)| object));
+        if let Some(object) = object {
             let _ = self.refer(object, |count| count.wrapping_add(HANDLE));
             let _ = self.handles.insert(handle, (object, 0));
         }
@@ -90,14 +92,14 @@ impl<'a> Physical<'a> {
     }
 
     /// Changes an object's references, and forgets it where none is left. Its charge and what is left.
-    fn refer(&self, object: u64, change: impl FnOnce(u64) -> u64) -> Option<(u64, u64)> {
-        let step = |stored: &mut Option<(u64, u64)>| {
+    fn refer(&self, object: u64, step: impl FnOnce(u64) -> u64) -> Option<(u64, u64)> {
+        let apply = |stored: &mut Option<(u64, u64)>| {
             let (charge, before) = (*stored)?;
-            let count = change(before);
+            let count = step(before);
             *stored = (count != 0).then_some((charge, count));
             Some((charge, count))
         };
-        self.objects.with(object, step).ok().flatten()
+        self.objects.with(object, apply).ok().flatten()
     }
 }
 
@@ -155,6 +157,17 @@ mod tests {
         physical.mapped(MIB, MIB, 7).unwrap();
         physical.retained(7, MIB);
         assert_eq!(unmap(&physical, MIB, MIB), []);
+        assert_eq!(physical.released(7), None);
+        assert_eq!(physical.released(7), Some(5));
+    }
+
+    #[test]
+    fn a_handle_retained_from_inside_a_mapping_is_one_more() {
+        let physical = physical();
+        physical.created(7, 5).unwrap();
+        physical.mapped(4 * MIB, 4 * MIB, 7).unwrap();
+        physical.retained(7, 6 * MIB);
+        assert_eq!(unmap(&physical, 4 * MIB, 4 * MIB), []);
         assert_eq!(physical.released(7), None);
         assert_eq!(physical.released(7), Some(5));
     }
