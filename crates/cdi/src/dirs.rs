@@ -48,6 +48,10 @@ pub fn conflicts(dirs: &[PathBuf], own: &Path, kind: &str, devices: &[&str]) -> 
             if !known || path.canonicalize().is_ok_and(|real| real == own) {
                 continue;
             }
+            // A pipe would never end.
+            if !std::fs::metadata(&path).is_ok_and(|there| there.is_file()) {
+                continue;
+            }
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
             let Ok(spec) = serde_norway::from_str::<Defines>(&text) else { continue };
             let both = spec.devices.iter().find(|device| devices.contains(&device.name.as_str()));

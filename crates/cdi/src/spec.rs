@@ -159,6 +159,12 @@ pub struct IntelRdt {
     /// Memory bandwidth schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem_bw_schema: Option<String>,
+    /// Schemata lines as the kernel takes them; needs CDI 1.1.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schemata: Vec<String>,
+    /// A monitoring group for the container; needs CDI 1.1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable_monitoring: Option<bool>,
 }
 
 /// An OCI hook.

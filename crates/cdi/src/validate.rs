@@ -71,8 +71,29 @@ pub enum Broken {
         /// What is wrong.
         what: String,
     },
+    /// A network device without a name, or with one that is taken.
+    #[error("{place}: network device {host:?} as {name:?} lacks a name or takes one twice")]
+    NetDevice {
+        /// The device, or the whole file.
+        place: String,
+        /// Name on the host.
+        host: String,
+        /// Name in the container.
+        name: String,
+    },
+    /// A class of service that cannot be a folder's name.
+    #[error("{place}: closID {id:?} is no folder name")]
+    ClosId {
+        /// The device, or the whole file.
+        place: String,
+        /// The class.
+        id: String,
+    },
 }
 
+/// The longest class of service that the reference loader takes, in bytes.
+const LONGEST_CLOS_ID: usize = 4096;
+/// The moments that OCI knows.
 const HOOKS: [&str; 6] = ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
 /// All rules that `spec` breaks.
@@ -148,5 +169,22 @@ fn edits(place: &str, edits: &ContainerEdits, broken: &mut Vec<Broken>) {
             continue;
         };
         broken.push(Broken::Hook { place: place(), hook: hook.hook_name.clone(), what });
+    }
+    let (mut hosts, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for device in &edits.net_devices {
+        let (host, name) = (device.host_interface_name.as_str(), device.name.as_str());
+        let (new_host, new_name) = (hosts.insert(host), names.insert(name));
+        if host.is_empty() || name.is_empty() || !new_host || !new_name {
+            broken.push(Broken::NetDevice { place: place(), host: host.to_owned(), name: name.to_owned() });
+        }
+    }
+    if let Some(id) = edits.intel_rdt.as_ref().and_then(|rdt| rdt.clos_id.as_ref()) {
+        let folder = !id.is_empty()
+            && id.len() <= LONGEST_CLOS_ID
+            && !matches!(id.as_str(), "." | "..")
+            && !id.contains(['/', '\n']);
+        if id != "/" && !folder {
+            broken.push(Broken::ClosId { place: place(), id: id.clone() });
+        }
     }
 }

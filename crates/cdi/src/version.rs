@@ -13,7 +13,10 @@ pub fn minimum_version(spec: &Spec) -> &'static str {
     let class = spec.kind.split_once('/').map_or("", |(_, class)| class);
     let annotated = !spec.annotations.is_empty() || spec.devices.iter().any(|d| !d.annotations.is_empty());
     let digit_first = spec.devices.iter().any(|d| d.name.starts_with(|c: char| c.is_ascii_digit()));
-    if any(|e| !e.net_devices.is_empty()) {
+    let new_rdt = |e: &ContainerEdits| {
+        e.intel_rdt.as_ref().is_some_and(|rdt| !rdt.schemata.is_empty() || rdt.enable_monitoring.is_some())
+    };
+    if any(|e| !e.net_devices.is_empty()) || edits().any(new_rdt) {
         "1.1.0"
     } else if any(|e| !e.additional_gids.is_empty() || e.intel_rdt.is_some()) {
         "0.7.0"

@@ -4,6 +4,7 @@
 //! runtime reads it. A file that would not change is not touched, so no runtime reads it again for nothing.
 use crate::spec::Spec;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -61,16 +62,14 @@ pub fn write(spec: &Spec, path: &Path) -> Result<Written, WriteError> {
     let mut bytes =
         serde_json::to_vec_pretty(spec).map_err(|source| WriteError::Json { path: path.to_owned(), source })?;
     bytes.push(b'\n');
-    if fs::read(path).is_ok_and(|old| old == bytes) {
+    if readable(path) && fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(Written::Same);
     }
     let dir = folder(path);
-    if !dir.is_dir() {
-        DirBuilder::new().recursive(true).mode(0o755).create(dir).map_err(failed("make the folder", dir))?;
-        fs::set_permissions(dir, Permissions::from_mode(0o755)).map_err(failed("open up the folder", dir))?;
-    }
+    make(dir)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = dir.join(format!(".{name}.{}.tmp", std::process::id()));
+    // Two writers in two containers can have the same process id, so the name is random.
+    let temporary = dir.join(format!(".{name}.{:016x}.tmp", RandomState::new().build_hasher().finish()));
     let written = fill(&temporary, &bytes)
         .and_then(|()| fs::rename(&temporary, path).map_err(failed("put in place", path)))
         .and_then(|()| sync(dir));
@@ -80,8 +79,27 @@ pub fn write(spec: &Spec, path: &Path) -> Result<Written, WriteError> {
     written.map(|()| Written::Changed)
 }
 
+/// Whether all may read the file, rootless runtimes among them.
+fn readable(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| there.is_file() && there.permissions().mode() & 0o444 == 0o444)
+}
+
+/// Makes a folder and those above it that are missing, all with mode 0755 whatever the umask.
+fn make(dir: &Path) -> Result<(), WriteError> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    make(folder(dir))?;
+    match DirBuilder::new().mode(0o755).create(dir) {
+        Ok(()) => {}
+        // Somebody else was faster.
+        Err(_) if dir.is_dir() => return Ok(()),
+        Err(source) => return Err(failed("make the folder", dir)(source)),
+    }
+    fs::set_permissions(dir, Permissions::from_mode(0o755)).map_err(failed("open up the folder", dir))
+}
+
 fn fill(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    let _ = fs::remove_file(path);
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

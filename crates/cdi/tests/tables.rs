@@ -52,7 +52,9 @@ fn minimum_versions() {
             "class with a dot" => "vendor.com/cl.ass".clone_into(&mut spec.kind),
             "intelRdt" => edits.intel_rdt = Some(IntelRdt::default()),
             "additionalGids" => edits.additional_gids.push(44),
-            "netDevices" => edits.net_devices.push(NetDevice::default()),
+            "netDevices" => {
+                edits.net_devices.push(NetDevice { host_interface_name: "eth1".into(), name: "net0".into() });
+            }
             other => panic!("{other}"),
         }
         assert_eq!(minimum_version(&spec), version, "{content}");
@@ -82,5 +84,27 @@ fn files_that_runtimes_refuse() {
         [Broken::EmptyDevice(_)]
     ));
     assert!(matches!(broken(|spec| spec.container_edits.mounts.push(Mount::default()))[..], [Broken::Mount { .. }]));
+    assert!(matches!(
+        broken(|spec| spec.container_edits.net_devices.push(NetDevice::default()))[..],
+        [Broken::NetDevice { .. }]
+    ));
+    let twice = broken(|spec| {
+        let device = |host: &str| NetDevice { host_interface_name: host.into(), name: "net0".into() };
+        spec.container_edits.net_devices = vec![device("eth1"), device("eth2")];
+    });
+    assert!(matches!(twice[..], [Broken::NetDevice { .. }]), "{twice:?}");
+    for (id, good) in [("/", true), ("class-1", true), ("..", false), ("a/b", false), ("", false)] {
+        let mut spec = spec();
+        spec.container_edits.intel_rdt = Some(IntelRdt { clos_id: Some(id.into()), ..IntelRdt::default() });
+        assert_eq!(validate(&spec).is_empty(), good, "{id:?}");
+    }
+    for rdt in [
+        IntelRdt { schemata: vec!["L3:0=f".into()], ..IntelRdt::default() },
+        IntelRdt { enable_monitoring: Some(true), ..IntelRdt::default() },
+    ] {
+        let mut spec = spec();
+        spec.container_edits.intel_rdt = Some(rdt);
+        assert_eq!(minimum_version(&spec), "1.1.0");
+    }
     assert!(serde_json::from_str::<Spec>(r#"{"cdiVersion":"0.5.0","kind":"a/b","devices":[],"extra":1}"#).is_err());
 }
