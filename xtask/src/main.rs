@@ -1,2 +1,72 @@
-//! (being built)
-fn main() {}
+//! `cargo xtask`: the one door to every workflow of this repository.
+
+mod build;
+mod check;
+mod demo;
+mod elf;
+mod fetch;
+mod run;
+mod test;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+
+/// Builds, checks, tests and shows gpu-quota.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Flags {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Bring the pinned packages that tests and demo need into the cache folder
+    Fetch,
+    /// Build programs, interposer, simulated driver and guest into the stage folder
+    Build {
+        /// With the release profile, as it ships
+        #[arg(long)]
+        release: bool,
+    },
+    /// Format, lints, documentation, the table of arrows, file rules
+    Check,
+    /// The interposer's ELF: nothing needed, nothing versioned, exactly the expected names
+    Elf,
+    /// Fetch, build, check, and run every test; the last line counts them
+    Test,
+    /// Run the criterion benchmarks
+    Bench,
+    /// The reference scenario in real containers on a private containerd
+    Demo {
+        /// With the machine's own NVIDIA driver and GPU instead of the simulated ones
+        #[arg(long)]
+        real_driver: bool,
+    },
+}
+
+fn main() -> Result<()> {
+    let flags = Flags::parse();
+    let root = root()?;
+    match flags.task {
+        Task::Fetch => fetch::run(&root).map(drop),
+        Task::Build { release } => build::run(&root, release).map(drop),
+        Task::Check => check::run(&root),
+        Task::Elf => elf::run(&root, &build::run(&root, false)?.join("libgpu_quota.so")),
+        Task::Test => test::run(&root),
+        Task::Bench => {
+            let stage = build::run(&root, true)?;
+            run::cargo(&root, &["bench", "--workspace", "--exclude", "interposer", "--benches"])
+                .env("GPU_QUOTA_STAGE", stage)
+                .done()
+        }
+        Task::Demo { real_driver } => demo::run(&root, real_driver),
+    }
+}
+
+/// The workspace's root, wherever the command is called from.
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask is not in a workspace")?.to_owned())
+}

@@ -1,0 +1,1 @@
+//! Runs the guest program under the interposer, on the simulated driver, and reads what it says.
