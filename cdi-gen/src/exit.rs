@@ -1,6 +1,7 @@
 //! How the program ends, in one place.
 use cdi::{Conflict, WriteError};
 use inventory::InventoryError;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The exit codes, as `--help` prints them.
@@ -12,7 +13,7 @@ Exit codes:
   4  the driver is installed but not loaded, or a device node is missing
   5  no usable GPU: the file, if it was ours, is removed
   6  partial: the file is written without the GPUs that are named
-  7  another file defines the same devices
+  7  another file defines the same devices, or the file to write is somebody else's
   8  a file cannot be read or written
   9  the driver's parts do not fit together";
 
@@ -41,6 +42,14 @@ pub enum Failure {
     /// Another file defines the same devices, and runtimes would then refuse both.
     #[error("{} defines device {:?} of the same kind, so runtimes would refuse both files; remove it, or choose another --kind", .0.path.display(), .0.device)]
     Conflict(Conflict),
+    /// The file to write defines devices of another kind, so it is not ours.
+    #[error("{} holds devices of kind {kind:?}, so it is not ours to change; remove it, or choose another --output", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it defines.
+        kind: String,
+    },
     /// What we would write is not what a runtime would read.
     #[error("the file would be refused by runtimes: {0}")]
     Invalid(String),
@@ -62,7 +71,7 @@ impl Failure {
             Self::Inventory(InventoryError::NotLoaded(_) | InventoryError::Nodes(_)) => 4,
             Self::NoGpu { .. } => 5,
             Self::Partial { .. } => 6,
-            Self::Conflict(_) => 7,
+            Self::Conflict(_) | Self::Foreign { .. } => 7,
             Self::Write(_) => 8,
             Self::Inventory(_) | Self::Invalid(_) => 9,
         })

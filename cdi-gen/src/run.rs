@@ -3,9 +3,10 @@ use crate::exit::Failure;
 use crate::flags::Generate;
 use crate::generate;
 use cdi::Written;
-use inventory::{BadCard, Sources};
+use inventory::{BadCard, Card, Sources};
+use std::path::Path;
 
-/// Writes the CDI file, and returns a line for people.
+/// Writes the CDI file, and returns what to tell people: a line on the file and one on each card.
 ///
 /// # Errors
 /// [`Failure`]. With [`Failure::Partial`] the file is written; with any other but [`Failure::NoGpu`] the old file stays as it was.
@@ -18,6 +19,9 @@ pub fn generate(flags: Generate) -> Result<String, Failure> {
     };
     let inventory = sources.scan()?;
     let bad: Vec<String> = inventory.bad.iter().map(said).collect();
+    if let Some(kind) = cdi::kind_of(&flags.output).filter(|kind| *kind != flags.kind) {
+        return Err(Failure::Foreign { path: flags.output, kind });
+    }
     let Some(spec) = generate::spec(&inventory, &flags.kind) else {
         return Err(Failure::NoGpu { removed: cdi::remove(&flags.output)?, bad });
     };
@@ -25,7 +29,9 @@ pub fn generate(flags: Generate) -> Result<String, Failure> {
         return Err(Failure::Invalid(broken.to_string()));
     }
     let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
-    if let Some(conflict) = cdi::conflicts(&flags.spec_dirs, &flags.output, &flags.kind, &names).into_iter().next() {
+    let mut dirs = flags.spec_dirs;
+    dirs.extend(flags.output.parent().map(Path::to_owned));
+    if let Some(conflict) = cdi::conflicts(&dirs, &flags.output, &flags.kind, &names).into_iter().next() {
         return Err(Failure::Conflict(conflict));
     }
     let written = cdi::write(&spec, &flags.output)?;
@@ -37,7 +43,13 @@ pub fn generate(flags: Generate) -> Result<String, Failure> {
         Written::Same => "up to date",
     };
     let (path, cards) = (flags.output.display(), inventory.cards.len());
-    Ok(format!("{path} is {did}: {cards} GPU(s), driver {}, CDI {}", inventory.driver_version, spec.cdi_version))
+    let list: String = inventory.cards.iter().map(line).collect();
+    Ok(format!("{path} is {did}: {cards} GPU(s), driver {}, CDI {}{list}", inventory.driver_version, spec.cdi_version))
+}
+
+fn line(card: &Card) -> String {
+    let memory = card.memory.map_or("memory unknown".to_owned(), |memory| format!("{} MiB", memory.0 >> 20));
+    format!("\n  GPU {}: {}, {}, {}, {memory}", card.index, card.id, card.name, card.pci_bus_id)
 }
 
 fn said(card: &BadCard) -> String {

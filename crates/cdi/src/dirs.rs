@@ -19,7 +19,6 @@ pub struct Conflict {
 /// As much of a file as tells what it defines; a foreign file may hold fields of a later version.
 #[derive(Deserialize)]
 struct Defines {
-    #[serde(default)]
     kind: String,
     #[serde(default)]
     devices: Vec<Named>,
@@ -31,10 +30,22 @@ struct Named {
     name: String,
 }
 
+/// The kind that a file defines devices of; `None` where it cannot be read or is no CDI file. JSON is YAML, so one reader reads both.
+#[must_use]
+pub fn kind_of(path: &Path) -> Option<String> {
+    defines(path).map(|spec| spec.kind)
+}
+
+fn defines(path: &Path) -> Option<Defines> {
+    // A pipe would never end.
+    if !std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+        return None;
+    }
+    serde_norway::from_str(&std::fs::read_to_string(path).ok()?).ok()
+}
+
 /// The files in `dirs`, other than `own`, that define one of `devices` of `kind`. A folder or file that cannot be read defines nothing for
 /// runtimes either.
-///
-/// JSON is YAML, so one reader reads both.
 #[must_use]
 pub fn conflicts(dirs: &[PathBuf], own: &Path, kind: &str, devices: &[&str]) -> Vec<Conflict> {
     let own = own.canonicalize().unwrap_or_else(|_| own.to_owned());
@@ -48,12 +59,7 @@ pub fn conflicts(dirs: &[PathBuf], own: &Path, kind: &str, devices: &[&str]) -> 
             if !known || path.canonicalize().is_ok_and(|real| real == own) {
                 continue;
             }
-            // A pipe would never end.
-            if !std::fs::metadata(&path).is_ok_and(|there| there.is_file()) {
-                continue;
-            }
-            let Ok(text) = std::fs::read_to_string(&path) else { continue };
-            let Ok(spec) = serde_norway::from_str::<Defines>(&text) else { continue };
+            let Some(spec) = defines(&path) else { continue };
             let both = spec.devices.iter().find(|device| devices.contains(&device.name.as_str()));
             if let (true, Some(device)) = (spec.kind == kind, both) {
                 let conflict = Conflict { path, device: device.name.clone() };

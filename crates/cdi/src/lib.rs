@@ -10,7 +10,7 @@ pub mod validate;
 pub mod version;
 pub mod write;
 
-pub use dirs::{Conflict, DEFAULT_DIRS, conflicts};
+pub use dirs::{Conflict, DEFAULT_DIRS, conflicts, kind_of};
 pub use spec::{ContainerEdits, Device, DeviceNode, Hook, Mount, Spec};
 pub use validate::{Broken, validate};
 pub use version::minimum_version;

@@ -1,5 +1,5 @@
 //! Writing: whole or not at all, and no touch without a change.
-use cdi::{ContainerEdits, Device, Spec, WriteError, Written, conflicts, remove, write};
+use cdi::{ContainerEdits, Device, Spec, WriteError, Written, conflicts, kind_of, remove, write};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -105,4 +105,7 @@ fn other_files_that_define_the_same_device_are_found() {
     let found = conflicts(&dirs, &own, "vendor.com/class", &["0", "all"]);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].path.clone(), found[0].device.as_str()), (one.join("other.yaml"), "0"));
+    assert_eq!(kind_of(&one.join("other.yaml")).as_deref(), Some("vendor.com/class"));
+    assert_eq!(kind_of(&two.join("broken.json")), None);
+    assert_eq!(kind_of(&one), None);
 }

@@ -1,0 +1,52 @@
+//! How the file appears: whole, readable by all, and untouched where nothing changed.
+use crate::node::{Node, ended};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+#[test]
+fn the_same_bytes_leave_the_file_untouched() {
+    let Some(node) = Node::new() else { return };
+    node.spec();
+    let before = fs::metadata(node.output()).unwrap();
+    let (code, said) = node.run(&[]);
+    assert_eq!((code, said.contains("up to date")), (0, true), "{said}");
+    let after = fs::metadata(node.output()).unwrap();
+    assert_eq!((before.ino(), before.mtime(), before.mtime_nsec()), (after.ino(), after.mtime(), after.mtime_nsec()));
+}
+
+#[test]
+fn a_narrow_umask_narrows_neither_file_nor_folders() {
+    let Some(node) = Node::new() else { return };
+    let output = node.path("new/run/cdi/gpu.json");
+    let mut command = node.command(Some("umask 077; exec \"$@\""));
+    let (code, said) = ended(command.arg("--output").arg(&output).output().unwrap());
+    assert_eq!(code, 0, "{said}");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(&output), 0o644);
+    for folder in ["new", "new/run", "new/run/cdi"] {
+        assert_eq!(mode(&node.path(folder)), 0o755, "{folder}");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_and_nothing_else() {
+    let Some(node) = Node::new() else { return };
+    let before = node.spec();
+    node.mknod("nvidia-modeset", crate::NVIDIA, 254).unwrap();
+    let mut command = node.command(Some("trap '' XFSZ; ulimit -f 0; exec \"$@\""));
+    let (code, said) = ended(command.arg("--output").arg(node.output()).output().unwrap());
+    assert_eq!(code, 8, "{said}");
+    assert!(said.contains("cannot write") && said.contains("gpu.json"), "{said}");
+    assert_eq!(node.read(), before);
+    assert_eq!(fs::read_dir(node.path("cdi")).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let Some(node) = Node::new() else { return };
+    for output in ["/proc/gpu-quota/gpu.json", "gpu.yml"] {
+        let (code, said) = ended(node.command(None).args(["--output", output]).output().unwrap());
+        assert_eq!(code, 8, "{said}");
+        assert!(said.contains(output.rsplit_once('/').map_or(output, |(folder, _)| folder)), "{said}");
+    }
+}
