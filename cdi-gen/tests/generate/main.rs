@@ -182,8 +182,11 @@ fn memory_that_nvml_does_not_tell_costs_no_card() {
     let Some(mut node) = Node::new() else { return };
     let (_, said) = node.run(&[]);
     assert!(said.contains("16130 MiB"), "{said}");
-    // As in a driver before 510.
+    // A driver before 510 lacks the second version of the call.
     node.rename_in_nvml("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo_xx");
+    let (code, said) = node.run(&[]);
+    assert_eq!((code, said.contains("16130 MiB")), (0, true), "{said}");
+    node.rename_in_nvml("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryNone");
     let (code, said) = node.run(&[]);
     assert_eq!((code, said.contains("memory unknown")), (0, true), "{said}");
     assert_eq!(names(&node.read()).len(), 3);

@@ -1,4 +1,6 @@
 //! The only file that speaks NVML on the host, through nvml-wrapper. A call that fails for one card makes that card bad, and no other.
+mod raw;
+
 use crate::root::Root;
 use crate::{BadCard, InventoryError, Sources, files};
 use nvml_wrapper::error::NvmlError;
@@ -68,8 +70,12 @@ fn card(device: &Device<'_>, index: u32) -> Result<Result<Seen, String>, NvmlErr
 fn memory(device: &Device<'_>) -> Result<Option<Bytes>, NvmlError> {
     match device.memory_info() {
         Ok(memory) => Ok(Some(Bytes(memory.total))),
-        // nvml-wrapper knows only the second version of the call, which drivers before 510 lack.
-        Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) => Ok(None),
+        Err(NvmlError::NotSupported) => Ok(None),
+        Err(NvmlError::FailedToLoadSymbol(_)) => match raw::total_memory(device) {
+            Ok(total) => Ok(Some(Bytes(total))),
+            Err(NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_)) => Ok(None),
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     }
 }

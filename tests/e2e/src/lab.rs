@@ -1,10 +1,10 @@
 //! Everything together: a node, its CDI file, containerd, the daemon, and pods and containers as a kubelet would make them.
-use crate::containerd::{Containerd, Release};
+use crate::containerd::{Containerd, Release, wait_for};
 use crate::cri::Output;
 use crate::cri::messages::{
-    ContainerConfig, ContainerMetadata, ImageSpec, KeyValue, LinuxContainerConfig, LinuxContainerSecurityContext,
-    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, Mount, NamespaceMode, NamespaceOption, PodSandboxConfig,
-    PodSandboxMetadata,
+    CdiDevice, ContainerConfig, ContainerMetadata, ImageSpec, KeyValue, LinuxContainerConfig,
+    LinuxContainerSecurityContext, LinuxPodSandboxConfig, LinuxSandboxSecurityContext, Mount, NamespaceMode,
+    NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
 };
 use crate::node::Node;
 use crate::plugin::Plugin;
@@ -52,6 +52,8 @@ pub struct Ask {
     pub command: Vec<String>,
     /// Whether the root file system is read-only.
     pub readonly: bool,
+    /// CDI devices that the request names, as a device plugin would.
+    pub cdi: Vec<String>,
 }
 
 impl Ask {
@@ -211,6 +213,7 @@ impl Lab {
             command: if ask.command.is_empty() { sleep.to_vec() } else { ask.command.clone() },
             envs: ask.env.iter().map(pair).collect(),
             mounts: sim.into_iter().collect(),
+            cdi_devices: ask.cdi.iter().map(|name| CdiDevice { name: name.clone() }).collect(),
             linux: Some(LinuxContainerConfig {
                 security_context: Some(LinuxContainerSecurityContext {
                     namespace_options: Some(namespaces()),
@@ -255,12 +258,33 @@ impl Pod<'_> {
         answers(&self.output(&command)?)
     }
 
-    /// Creates and starts another container in the same pod.
+    /// Waits until a file exists in the container.
     ///
     /// # Errors
-    /// Where it cannot be.
-    pub fn another(&self, ask: &Ask) -> Result<String> {
-        self.lab.create(&self.sandbox, &self.config, ask).map_err(|words| anyhow!(words))
+    /// Where it never does.
+    pub fn wait_for(&self, file: &str) -> Result<()> {
+        wait_for(file, || Ok(self.exec(&["ls", file])?.code == 0))
+    }
+
+    /// The container's OCI spec, with what differs from container to container (ids, names, the sandbox's pid) taken out.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn plain_spec(&self) -> Result<String> {
+        let mut spec = self.lab.containerd.oci_spec(&self.id)?;
+        let metadata = self.config.metadata.clone().unwrap_or_default();
+        for (own, plain) in
+            [(&self.id, "CONTAINER"), (&self.sandbox, "SANDBOX"), (&metadata.name, "POD"), (&metadata.uid, "UID")]
+        {
+            spec = spec.replace(own.as_str(), plain);
+        }
+        let mut parts = spec.split("\"/proc/");
+        let mut plain = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            plain.push_str("\"/proc/");
+            plain.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+        Ok(plain)
     }
 }
 

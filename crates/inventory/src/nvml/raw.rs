@@ -1,0 +1,25 @@
+//! The one NVML call that nvml-wrapper lacks. It must never grow beyond such calls, and goes when the wrapper has this one.
+//!
+//! # Safety
+//! A handle comes from a [`Device`], which borrows the initialised library; the library's function pointers are of the types of nvml.h.
+#![expect(unsafe_code, reason = "a C function that nvml-wrapper does not wrap")]
+
+use nvml_wrapper::Device;
+use nvml_wrapper::error::{NvmlError, nvml_try};
+use std::mem::MaybeUninit;
+
+/// The card's memory in bytes, from the first version of the call (nvml.h, `nvmlMemory_t`); drivers before 510 lack the second.
+#[doc(alias = "nvmlDeviceGetMemoryInfo")]
+pub(super) fn total_memory(device: &Device<'_>) -> Result<u64, NvmlError> {
+    let call = device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref();
+    let call = call.map_err(|error| NvmlError::FailedToLoadSymbol(error.to_string()))?;
+    let mut memory = MaybeUninit::zeroed();
+    // SAFETY: the handle is used below only, while `device` keeps the library initialised.
+    let handle = unsafe { device.handle() };
+    // SAFETY: the pointer's type is that of the function's argument, and the memory behind it is ours for the call.
+    let code = unsafe { call(handle, memory.as_mut_ptr()) };
+    nvml_try(code)?;
+    // SAFETY: three integers, which zeros are valid for even where the call wrote none.
+    let memory = unsafe { memory.assume_init() };
+    Ok(memory.total)
+}
