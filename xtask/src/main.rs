@@ -11,6 +11,7 @@ mod test;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Builds, checks, tests and shows gpu-quota.
 #[derive(Debug, Parser)]
@@ -46,10 +47,19 @@ enum Task {
     },
 }
 
-fn main() -> Result<()> {
-    let flags = Flags::parse();
+fn main() -> ExitCode {
+    match run(&Flags::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: &Task) -> Result<()> {
     let root = root()?;
-    match flags.task {
+    match *task {
         Task::Fetch => fetch::run(&root).map(drop),
         Task::Build { release } => build::run(&root, release).map(drop),
         Task::Check => check::run(&root),

@@ -1,4 +1,4 @@
-//! A private containerd: its own root, state and sockets in a scratch folder, real runc, NRI on. When it goes, everything that it started goes with it.
+//! A private containerd: its own root, state and sockets in the run's scratch folder, real runc, NRI on.
 use crate::cri::Cri;
 use crate::image;
 use anyhow::{Context, Result, bail};
@@ -110,63 +110,9 @@ impl Containerd {
 
 impl Drop for Containerd {
     fn drop(&mut self) {
+        // What it started goes with the scratch folder.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
-        // Shims and the containers' processes outlive containerd; their command lines or mounts name our folder.
-        let marker = self.dir.display().to_string();
-        for _ in 0..2 {
-            kill_all(&marker);
-        }
-        unmount_below(&self.dir);
-        remove_cgroups("k8s.io");
-    }
-}
-
-/// Kills every process whose command line or root mount names `marker`, but not ourselves.
-fn kill_all(marker: &str) {
-    let Ok(entries) = fs::read_dir("/proc") else { return };
-    for entry in entries.flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let names = |file: &str| fs::read(entry.path().join(file)).is_ok_and(|text| contains(&text, marker.as_bytes()));
-        let ours = u32::try_from(pid).ok() == Some(std::process::id());
-        let container = names("mountinfo") && !names_host_mounts(&entry.path());
-        if !ours
-            && (names("cmdline") || container)
-            && let Some(pid) = rustix::process::Pid::from_raw(pid)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-/// Whether a process is in our own mount namespace, where our mounts are seen by everyone.
-fn names_host_mounts(process: &Path) -> bool {
-    let of = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
-    of(process) == of(Path::new("/proc/self"))
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
-}
-
-fn unmount_below(dir: &Path) {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mut mounts: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-    mounts.retain(|mount| Path::new(mount).starts_with(dir));
-    for mount in mounts.iter().rev() {
-        let _ = rustix::mount::unmount(*mount, rustix::mount::UnmountFlags::DETACH);
-    }
-}
-
-/// Removes the empty cgroups that dead containers leave.
-fn remove_cgroups(group: &str) {
-    let Ok(controllers) = fs::read_dir("/sys/fs/cgroup") else { return };
-    let roots = controllers.flatten().map(|entry| entry.path().join(group));
-    for root in roots.chain([PathBuf::from("/sys/fs/cgroup").join(group)]) {
-        for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
-            let _ = fs::remove_dir(entry.path());
-        }
-        let _ = fs::remove_dir(root);
     }
 }
 

@@ -8,11 +8,11 @@ use crate::cri::messages::{
 };
 use crate::node::Node;
 use crate::plugin::Plugin;
+use crate::scratch::Scratch;
 use crate::{image, parts};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// The containerd that the tests use where they name no other.
 pub const CONTAINERD: &str = "2.1.9";
@@ -28,7 +28,7 @@ pub struct Lab {
     pub node: Node,
     stage: PathBuf,
     pods: Cell<u32>,
-    dir: TempDir,
+    dir: Scratch,
 }
 
 /// A pod with one container.
@@ -90,7 +90,7 @@ impl Lab {
     pub fn start(real_driver: bool) -> Result<Self> {
         ensure!(rustix::process::geteuid().is_root(), "containers need root; run as root");
         let (stage, cache) = (parts::stage()?, parts::cache()?);
-        let dir = tempfile::Builder::new().prefix("gpu-quota-").tempdir()?;
+        let dir = Scratch::new()?;
         let node = if real_driver { Node::real() } else { Node::simulated(dir.path(), &stage, &cache, None)? };
         let containerd = Containerd::start(&dir.path().join("c"), Release::fetched(&cache, CONTAINERD), &cache)?;
         let lab = Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir };

@@ -8,3 +8,4 @@ pub mod lab;
 pub mod node;
 pub mod parts;
 pub mod plugin;
+pub mod scratch;

@@ -1,8 +1,19 @@
 //! The reference scenario in real containers, ending with a table of what was measured in them.
 use anyhow::{Context, Result, ensure};
 use e2e::lab::{Ask, Lab, Pod};
+use std::process::ExitCode;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("demo: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let real_driver = std::env::args().any(|argument| argument == "--real-driver");
     println!("starting a private containerd, and making images ...");
     let lab = Lab::start(real_driver)?;
