@@ -3,7 +3,6 @@ use crate::contract::{
     ALLOCATION, FAILED_IDX, FAILURE_PREFIX, MEM_ASSIGNED, MEM_IDX, NVIDIA_VISIBLE_DEVICES, VISIBLE_DEVICES, index,
     yes_or_no,
 };
-use crate::decide::unique;
 use crate::node::Node;
 use crate::reason::{Quoted, Reason, Warning};
 use crate::request::Request;
@@ -26,7 +25,7 @@ pub(crate) enum Named {
 
 /// The cards for a quota, by the first source that has a say.
 pub(crate) fn named(request: &Request, node: &Node, quota: u64, warnings: &mut Vec<Warning>) -> Result<Named, Reason> {
-    let env_index = unique(request, MEM_IDX)?;
+    let env_index = request.env_unique(MEM_IDX)?;
     let annotated = match request.pod_annotations.get(MEM_IDX) {
         Some(text) => Some(annotated_index(text, node)?),
         None => None,
@@ -51,7 +50,7 @@ pub(crate) fn named(request: &Request, node: &Node, quota: u64, warnings: &mut V
         let card = known_index(MEM_IDX, text, node)?;
         return Ok(Named::Cards(MEM_IDX, vec![card]));
     }
-    if let Some(text) = unique(request, VISIBLE_DEVICES)?
+    if let Some(text) = request.env_unique(VISIBLE_DEVICES)?
         && let Some(cards) = device_list(VISIBLE_DEVICES, text, node)?
     {
         return Ok(Named::Cards(VISIBLE_DEVICES, cards));

@@ -38,7 +38,7 @@ fn grants(
     rules: Rules,
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<Vec<Grant>>, Reason> {
-    let Some(text) = unique(request, MEM_CONTAINER)? else { return Ok(None) };
+    let Some(text) = request.env_unique(MEM_CONTAINER)? else { return Ok(None) };
     let dev = card_count(request, warnings)?;
     let unit = unit(node, dev);
     let most =
@@ -92,21 +92,9 @@ fn grants(
     Ok(Some(grants))
 }
 
-/// The one value of a key, blanks trimmed; several equal ones are one.
-///
-/// A pod's author can append a second value behind the device plugin's, and the process sees the last.
-pub(crate) fn unique<'a>(request: &'a Request, key: &'static str) -> Result<Option<&'a str>, Reason> {
-    let mut values = request.env.iter().filter(|(name, _)| name == key).map(|(_, value)| value.trim());
-    let Some(first) = values.next() else { return Ok(None) };
-    match values.find(|other| *other != first) {
-        Some(other) => Err(Reason::Twice { key, first: Quoted::new(first), other: Quoted::new(other) }),
-        None => Ok(Some(first)),
-    }
-}
-
 /// What one card is said to count, and by whom. The annotation is the scheduler's, so it is over the env.
 fn card_count(request: &Request, warnings: &mut Vec<Warning>) -> Result<Option<(&'static str, u64)>, Reason> {
-    let by_env = unique(request, MEM_DEV)?;
+    let by_env = request.env_unique(MEM_DEV)?;
     let by_pod = request.pod_annotations.get(MEM_DEV).map(String::as_str);
     for text in by_pod.into_iter().chain(by_env) {
         match positive(text) {

@@ -1,4 +1,5 @@
 //! What a container says, as strings. No protocol type: each door fills this in its own way.
+use crate::reason::{Quoted, Reason};
 use std::collections::BTreeMap;
 
 /// What a container and its pod say.
@@ -34,5 +35,20 @@ impl Request {
     #[must_use]
     pub fn env_seen(&self, key: &str) -> Option<&str> {
         self.env.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The one value of an env key, blanks around it taken off; several equal ones are one.
+    ///
+    /// A pod's author can append a second value behind the device plugin's, and the process sees the last.
+    ///
+    /// # Errors
+    /// [`Reason::Twice`] where the values differ.
+    pub fn env_unique(&self, key: &'static str) -> Result<Option<&str>, Reason> {
+        let mut values = self.env.iter().filter(|(name, _)| name == key).map(|(_, value)| value.trim());
+        let Some(first) = values.next() else { return Ok(None) };
+        match values.find(|other| *other != first) {
+            Some(other) => Err(Reason::Twice { key, first: Quoted::new(first), other: Quoted::new(other) }),
+            None => Ok(Some(first)),
+        }
     }
 }
