@@ -84,12 +84,14 @@ pub(crate) fn run(root: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&work)?;
     let suites = pins.deb.iter().map(|deb| deb.suite.as_str()).collect();
     let apt = apt::Apt::new(&work.join("apt"), &suites)?;
+    let missing: Vec<&Deb> = folders.values().flatten().copied().collect();
+    let files = apt.download(&missing)?;
+    let mut files = missing.iter().zip(files);
     for (folder, debs) in &folders {
         let fresh = work.join("fresh");
         remove(&fresh)?;
         fs::create_dir_all(&fresh)?;
-        for deb in debs {
-            let file = apt.download(deb)?;
+        for (deb, file) in files.by_ref().take(debs.len()) {
             verify(&file, &deb.sha256)?;
             program("dpkg-deb", &[Path::new("-x"), &file, &fresh]).quiet().done()?;
         }

@@ -49,15 +49,18 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads exactly the pinned version.
-    pub(crate) fn download(&self, deb: &Deb) -> Result<PathBuf> {
-        let wanted = format!("{}={}", deb.name, deb.version);
-        self.get(&["download", "-q", "-q", &wanted]).with_context(|| {
-            format!(
-                "the mirror does not serve {wanted} in {}; pin the version that it serves in xtask/pins.toml",
-                deb.suite
-            )
-        })?;
+    /// Downloads exactly the pinned versions; the files in the same order.
+    pub(crate) fn download(&self, debs: &[&Deb]) -> Result<Vec<PathBuf>> {
+        let wanted: Vec<String> = debs.iter().map(|deb| format!("{}={}", deb.name, deb.version)).collect();
+        let mut arguments = vec!["download", "-q", "-q"];
+        arguments.extend(wanted.iter().map(String::as_str));
+        self.get(&arguments).context(
+            "the mirror does not serve every version of xtask/pins.toml (see above); pin those that it serves",
+        )?;
+        debs.iter().map(|deb| self.downloaded(deb)).collect()
+    }
+
+    fn downloaded(&self, deb: &Deb) -> Result<PathBuf> {
         // apt writes the colon of an epoch as %3a.
         let prefix = format!("{}_{}_", deb.name, deb.version.replace(':', "%3a"));
         let mut files = fs::read_dir(&self.downloads)?.flatten().map(|entry| entry.path());
