@@ -1,13 +1,16 @@
 //! apt with a configuration of its own: the machine's mirror and keyring, other suites and components, and its lists in a folder of ours.
 use super::Deb;
 use crate::run::program;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const COMPONENTS: &str = "main contrib non-free";
+/// Debian's releases, as a machine's own sources may call them.
+const RELEASES: [&str; 9] =
+    ["bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable", "testing"];
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 pub(crate) struct Apt {
@@ -81,37 +84,88 @@ fn mirror() -> Result<String> {
     if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
         files.extend(entries.flatten().map(|entry| entry.path()));
     }
+    files.retain(|file| file.extension().is_some_and(|end| end == "list" || end == "sources"));
     files.sort();
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        if let Some(mirror) = mirror_in(&text) {
-            return Ok(mirror);
-        }
-    }
-    bail!(
-        "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d; add one line: deb MIRROR/debian bookworm main"
+    let texts = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default());
+    mirror_in(&texts.collect::<Vec<_>>()).context(
+        "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d; the packages come from Debian, so run this on Debian, \
+         or in a container of it",
     )
 }
 
-/// The first address that ends as Debian's main archive does.
-fn mirror_in(text: &str) -> Option<String> {
-    let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| line.starts_with("deb ") || line.starts_with("URIs:"));
-    let words = lines.flat_map(|line| line.split_whitespace());
-    let archive = |word: &&str| word.trim_end_matches('/').ends_with("/debian");
-    words.filter(archive).map(str::to_owned).next()
+/// The first address that serves a Debian release; one that ends as Debian's main archive does is believed before others, which may be
+/// somebody else's packages for that release.
+fn mirror_in(texts: &[String]) -> Option<String> {
+    let mirrors: Vec<String> = texts.iter().flat_map(|text| one_line(text).chain(stanzas(text))).collect();
+    let archive = mirrors.iter().find(|mirror| mirror.trim_end_matches('/').ends_with("/debian"));
+    archive.or_else(|| mirrors.first()).cloned()
+}
+
+fn serves_debian<'a>(mut suites: impl Iterator<Item = &'a str>, mut components: impl Iterator<Item = &'a str>) -> bool {
+    suites.any(|suite| RELEASES.contains(&suite)) && components.any(|component| component == "main")
+}
+
+/// `deb [options] ADDRESS SUITE COMPONENT...`
+fn one_line(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim().strip_prefix("deb ")?.trim_start();
+        let rest = if rest.starts_with('[') { rest.split_once(']')?.1 } else { rest };
+        let mut words = rest.split('#').next()?.split_whitespace();
+        let (address, suite) = (words.next()?, words.next()?);
+        serves_debian(std::iter::once(suite), words).then(|| address.to_owned())
+    })
+}
+
+/// Blocks of `Field: value` lines, with blank lines between them.
+fn stanzas(text: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
+    let blocks: Vec<Vec<&str>> = lines.split(|line| line.is_empty()).map(<[&str]>::to_vec).collect();
+    blocks.into_iter().filter_map(|block| {
+        let field = |name: &str| {
+            let value = |line: &&str| {
+                let (field, value) = line.split_once(':')?;
+                field.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            };
+            block.iter().find_map(value).unwrap_or_default()
+        };
+        let (types, addresses, suites, components) =
+            (field("Types"), field("URIs"), field("Suites"), field("Components"));
+        let used = types.split_whitespace().any(|word| word == "deb") && !field("Enabled").eq_ignore_ascii_case("no");
+        let address = addresses.split_whitespace().next().map(str::to_owned);
+        address.filter(|_| used && serves_debian(suites.split_whitespace(), components.split_whitespace()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::mirror_in;
 
+    fn mirror(texts: &[&str]) -> Option<String> {
+        mirror_in(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn both_formats_and_only_the_main_archive() {
-        let one_line = "# deb http://no/debian x\ndeb-src http://src/debian x main\ndeb [arch=amd64] http://a.b/debian/ bookworm main\n";
-        assert_eq!(mirror_in(one_line).as_deref(), Some("http://a.b/debian/"));
-        let deb822 = "Types: deb\nURIs: http://a.b/debian-security\n\nTypes: deb\nURIs: http://a.b/debian\n";
-        assert_eq!(mirror_in(deb822).as_deref(), Some("http://a.b/debian"));
-        assert_eq!(mirror_in("deb http://a.b/ubuntu noble main\n"), None);
+    fn a_line_of_the_old_format() {
+        let text = "# deb http://no/debian bookworm main\ndeb-src http://src/debian bookworm main\n\
+                    deb http://a.b/debian-security bookworm-security main\ndeb [arch=amd64 trusted=no] http://a.b/debian/ bookworm main\n";
+        assert_eq!(mirror(&[text]).as_deref(), Some("http://a.b/debian/"));
+        assert_eq!(mirror(&["deb http://a.b/ubuntu noble main\n"]), None);
+        assert_eq!(mirror(&["deb http://a.b/tool bookworm stable\n", "deb http://a.b"]), None);
+    }
+
+    #[test]
+    fn a_stanza_of_the_new_format() {
+        let text = "Types: deb\nURIs: http://a.b/debian-security\nSuites: trixie-security\nComponents: main\n\n\
+                    Enabled: no\nTypes: deb\nURIs: http://off/debian\nSuites: trixie\nComponents: main\n\n\
+                    # comment\nTypes: deb deb-src\nURIs: http://a.b/debian http://c/debian\nSuites: trixie trixie-updates\nComponents: main\n";
+        assert_eq!(mirror(&[text]).as_deref(), Some("http://a.b/debian"));
+    }
+
+    #[test]
+    fn another_name_is_believed_only_where_there_is_no_better() {
+        let (cloud, other) =
+            ("deb mirror+file:/etc/apt/mirrors/debian.list bookworm main\n", "deb http://x/wine trixie main\n");
+        assert_eq!(mirror(&[cloud, other]).as_deref(), Some("mirror+file:/etc/apt/mirrors/debian.list"));
+        assert_eq!(mirror(&[other, "deb http://a.b/debian sid main\n"]).as_deref(), Some("http://a.b/debian"));
     }
 }
