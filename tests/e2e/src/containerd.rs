@@ -1,7 +1,7 @@
 //! A private containerd: its own root, state and sockets in the run's scratch folder, real runc, NRI on.
 use crate::cri::Cri;
 use crate::image;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,11 +29,15 @@ pub enum Schema {
 }
 
 impl Release {
-    /// The release that the cache folder has.
-    #[must_use]
-    pub fn fetched(cache: &Path, version: &str) -> Self {
+    /// A release in the cache folder.
+    ///
+    /// # Errors
+    /// Where it is not there.
+    pub fn fetched(cache: &Path, version: &str) -> Result<Self> {
         let schema = if version.starts_with("1.") { Schema::V2 } else { Schema::V3 };
-        Self { bin: cache.join("containerd").join(version).join("usr/bin"), schema }
+        let bin = cache.join("containerd").join(version).join("usr/bin");
+        ensure!(bin.join("containerd").exists(), "no containerd in {}; run cargo xtask fetch", bin.display());
+        Ok(Self { bin, schema })
     }
 }
 

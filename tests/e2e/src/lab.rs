@@ -1,5 +1,5 @@
 //! Everything together: a node, its CDI file, containerd, the daemon, and pods and containers as a kubelet would make them.
-use crate::containerd::{Containerd, Release, wait_for};
+use crate::containerd::{Containerd, Release, tail, wait_for};
 use crate::cri::Output;
 use crate::cri::messages::{
     CdiDevice, ContainerConfig, ContainerMetadata, ImageSpec, KeyValue, LinuxContainerConfig,
@@ -7,15 +7,12 @@ use crate::cri::messages::{
     NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
 };
 use crate::node::Node;
-use crate::plugin::Plugin;
+use crate::plugin::{self, Plugin};
 use crate::scratch::Scratch;
 use crate::{image, parts};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
-
-/// The containerd that the tests use where they name no other.
-pub const CONTAINERD: &str = "2.1.9";
 
 /// A node with everything on it.
 #[derive(Debug)]
@@ -92,10 +89,31 @@ impl Lab {
         let (stage, cache) = (parts::stage()?, parts::cache()?);
         let dir = Scratch::new()?;
         let node = if real_driver { Node::real() } else { Node::simulated(dir.path(), &stage, &cache, None)? };
-        let containerd = Containerd::start(&dir.path().join("c"), Release::fetched(&cache, CONTAINERD), &cache)?;
+        let release = Release::fetched(&cache, &parts::containerd_version())?;
+        let containerd = Containerd::start(&dir.path().join("c"), release, &cache)?;
         let lab = Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir };
         lab.start_plugin()?;
         Ok(lab)
+    }
+
+    /// As [`Lab::start`] on a simulated node, but the daemon is started by containerd from its plugin folder.
+    ///
+    /// # Errors
+    /// Where a part does not come up.
+    pub fn start_with_installed_plugin() -> Result<Self> {
+        let (stage, cache) = (parts::stage()?, parts::cache()?);
+        let dir = Scratch::new()?;
+        let node = Node::simulated(dir.path(), &stage, &cache, None)?;
+        let containerd_dir = dir.path().join("c");
+        plugin::install(&containerd_dir.join("nri-plugins"), dir.path(), &stage, &node)?;
+        let release = Release::fetched(&cache, &parts::containerd_version())?;
+        let containerd = Containerd::start(&containerd_dir, release, &cache)?;
+        let log = dir.path().join(plugin::LOG);
+        wait_for("containerd to start the daemon", || {
+            Ok(std::fs::read_to_string(&log).is_ok_and(|log| log.contains("the book is rebuilt")))
+        })
+        .with_context(|| tail(&log))?;
+        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
     }
 
     /// The scratch folder.

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 /// The version of the driver that the simulated node has.
 pub const DRIVER: &str = "550.163.01";
 
+/// The version of containerd to test against: the one that is fetched, or another in the cache folder, named by `GPU_QUOTA_CONTAINERD`.
+#[must_use]
+pub fn containerd_version() -> String {
+    std::env::var("GPU_QUOTA_CONTAINERD").unwrap_or_else(|_| "2.1.9".to_owned())
+}
+
 /// The stage folder.
 ///
 /// # Errors

@@ -2,9 +2,42 @@
 use crate::containerd::{tail, wait_for};
 use crate::node::Node;
 use anyhow::{Context, Result, ensure};
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+
+/// What the daemon logs, in its folder.
+pub const LOG: &str = "nri-plugin.log";
+
+/// The daemon's flags on this node, without those that say how it is connected.
+fn arguments(dir: &Path, stage: &Path, node: &Node) -> Vec<String> {
+    let flags = [
+        ("--run-dir", dir.join("run")),
+        ("--library", stage.join("libgpu_quota.so")),
+        ("--library-dir", dir.join("lib")),
+    ];
+    let flags = flags.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]);
+    node.flags.iter().cloned().chain(flags).collect()
+}
+
+/// Puts the daemon into containerd's plugin folder, which starts it with an environment of three variables. A script stands for the configuration
+/// file that a node would have.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn install(folder: &Path, dir: &Path, stage: &Path, node: &Node) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let sim = node.sim.as_ref().map(|sim| format!("export SIM_DRIVER_DIR='{}'\n", sim.display())).unwrap_or_default();
+    let program = stage.join("nri-plugin").display().to_string();
+    let words: Vec<String> =
+        [program].into_iter().chain(arguments(dir, stage, node)).map(|word| format!("'{word}'")).collect();
+    let script = format!("#!/bin/sh\n{sim}exec {} 2>>'{}'\n", words.join(" "), dir.join(LOG).display());
+    let file = folder.join("10-gpu-quota");
+    fs::write(&file, script)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
 
 /// A running nri-plugin.
 #[derive(Debug)]
@@ -20,18 +53,12 @@ impl Plugin {
     /// # Errors
     /// Where it ends or never gets there.
     pub fn start(dir: &Path, stage: &Path, node: &Node, socket: &Path) -> Result<Self> {
-        let log = dir.join("nri-plugin.log");
+        let log = dir.join(LOG);
         let child = node
             .command(&stage.join("nri-plugin"))
-            .args(&node.flags)
+            .args(arguments(dir, stage, node))
             .arg("--nri-socket")
             .arg(socket)
-            .arg("--run-dir")
-            .arg(dir.join("run"))
-            .arg("--library")
-            .arg(stage.join("libgpu_quota.so"))
-            .arg("--library-dir")
-            .arg(dir.join("lib"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
@@ -50,7 +77,7 @@ impl Plugin {
     /// Whether the log holds a text.
     #[must_use]
     pub fn said(&self, text: &str) -> bool {
-        std::fs::read_to_string(&self.log).is_ok_and(|log| log.contains(text))
+        fs::read_to_string(&self.log).is_ok_and(|log| log.contains(text))
     }
 
     /// Kills the daemon with SIGKILL.
