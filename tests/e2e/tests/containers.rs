@@ -46,6 +46,9 @@ fn main() {
             Trial::test(name, move || run(&shared, test))
         })
         .collect();
+    trials.push(Trial::test("started_by_containerd_it_does_the_same", || {
+        started_by_containerd_it_does_the_same().map_err(|error| Failed::from(format!("{error:#}")))
+    }));
     let gpu = Path::new("/dev/nvidiactl").exists() && Path::new("/proc/driver/nvidia/version").exists();
     if !gpu {
         eprintln!("on_the_machines_own_gpu is skipped: this machine has no NVIDIA GPU with a loaded driver");
@@ -286,6 +289,16 @@ fn while_the_daemon_is_dead_nobody_gets_a_gpu(lab: &Lab) -> Result<()> {
     ensure!(device.code != 0, "a container got a GPU without the interposer");
     let id = container?.id.clone();
     ensure!(!lab.folder(&id).exists());
+    Ok(())
+}
+
+/// containerd hands a plugin of its folder a connected socket instead of a path.
+fn started_by_containerd_it_does_the_same() -> Result<()> {
+    let lab = Lab::start_with_installed_plugin()?;
+    let container = lab.run(&Ask::share("3"))?;
+    expect(&container, &[("total", json!(3072)), ("alloc:2900", json!(0)), ("alloc:200", json!(2))])?;
+    let words = lab.refused(&Ask::share("abc"))?;
+    ensure!(words.contains("\"abc\""), "{words}");
     Ok(())
 }
 
