@@ -67,7 +67,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test => test::run(&root),
         Task::Bench => {
             let stage = build::run(&root, true)?;
-            run::cargo(&root, &["bench", "--workspace", "--exclude", "interposer", "--benches"])
+            run::cargo(&root, &["bench", "--workspace", "--exclude", "interposer", "--bench", "*"])
                 .env("GPU_QUOTA_STAGE", stage)
                 .done()
         }
