@@ -67,7 +67,7 @@ fn arrows(root: &Path) -> Result<Vec<String>> {
         .collect();
     for package in &metadata.packages {
         match rows.get(package.name.as_str()) {
-            Some(row) => broken.extend(arrows_of(package, row, &ours)),
+            Some(row) => broken.extend(arrows_of(package, row, &ours)?),
             None => broken.push(format!("{} has no row in the arrows of ARCHITECTURE.md; add one", package.name)),
         }
         let forbids = |text: String| text.contains("#![forbid(unsafe_code)]");
@@ -79,7 +79,7 @@ fn arrows(root: &Path) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-fn arrows_of(package: &Package, row: &Row, ours: &BTreeSet<String>) -> Vec<String> {
+fn arrows_of(package: &Package, row: &Row, ours: &BTreeSet<String>) -> Result<Vec<String>> {
     let name = &package.name;
     let used: BTreeSet<String> = package
         .dependencies
@@ -106,14 +106,27 @@ fn arrows_of(package: &Package, row: &Row, ours: &BTreeSet<String>) -> Vec<Strin
         }
     }
     let source = package.manifest_path.with_file_name("src");
-    for module in row.never.iter().filter(|word| word.starts_with("std::")) {
-        for file in rust_files(source.as_std_path()).unwrap_or_default() {
-            if fs::read_to_string(&file).is_ok_and(|text| text.contains(module.as_str())) {
-                broken.push(format!("{} uses {module}, which ARCHITECTURE.md forbids to {name}", file.display()));
+    let modules: Vec<&str> = row.never.iter().filter_map(|word| word.strip_prefix("std::")).collect();
+    if !modules.is_empty() {
+        for file in rust_files(source.as_std_path())? {
+            let text = fs::read_to_string(&file)?;
+            for module in modules.iter().filter(|module| uses_std(&text, module)) {
+                broken.push(format!("{} uses std::{module}, which ARCHITECTURE.md forbids to {name}", file.display()));
             }
         }
     }
-    broken
+    Ok(broken)
+}
+
+/// Whether a source names a module of std, by itself or in a group such as `use std::{fs, env}`.
+fn uses_std(text: &str, module: &str) -> bool {
+    let word = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == module);
+    text.split("std::").skip(1).any(|after| match after.strip_prefix('{') {
+        Some(group) => word(group.split(';').next().unwrap_or(group)),
+        None => {
+            after.strip_prefix(module).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        }
+    })
 }
 
 fn files(root: &Path) -> Result<Vec<String>> {
@@ -179,11 +192,35 @@ mod tests {
         let plugin = metadata.packages.iter().find(|package| package.name.as_str() == "nri-plugin").unwrap();
         let mut row =
             table(&fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap()).unwrap().remove("nri-plugin").unwrap();
-        assert_eq!(arrows_of(plugin, &row, &ours), Vec::<String>::new());
+        assert_eq!(arrows_of(plugin, &row, &ours).unwrap(), Vec::<String>::new());
         row.may.remove("policy");
         row.never.insert("tokio".to_owned());
         row.may.insert("account".to_owned());
-        let broken = arrows_of(plugin, &row, &ours);
+        let broken = arrows_of(plugin, &row, &ours).unwrap();
+        assert_eq!(broken.len(), 3, "{broken:?}");
+    }
+
+    #[test]
+    fn modules_of_std_are_found_in_groups_too() {
+        assert!(uses_std("use std::fs::File;", "fs"));
+        assert!(uses_std("let x = std::env::var(a);", "env"));
+        assert!(uses_std("use std::{fmt, fs};", "fs"));
+        assert!(uses_std("use std::{collections::BTreeMap, time::{Duration, Instant}};", "time"));
+        assert!(!uses_std("use std::fmt; // std::fsx", "fs"));
+        assert!(!uses_std("use std::{fmt, collections};", "fs"));
+    }
+
+    #[test]
+    fn file_rules_find_what_is_wrong() {
+        let dir = std::env::temp_dir().join(format!("xtask-check-{}", std::process::id()));
+        fs::create_dir_all(dir.join("a")).unwrap();
+        fs::write(dir.join("a/mod.rs"), "//! a\n").unwrap();
+        fs::write(dir.join("a/long.rs"), format!("//! a\n{}", "x\n".repeat(MOST_LINES))).unwrap();
+        fs::write(dir.join("a/bare.rs"), "fn a() {}\n").unwrap();
+        fs::write(dir.join("a/tests.rs"), "use super::*;\n").unwrap();
+        let broken = files(&dir);
+        fs::remove_dir_all(&dir).unwrap();
+        let broken = broken.unwrap();
         assert_eq!(broken.len(), 3, "{broken:?}");
     }
 }
