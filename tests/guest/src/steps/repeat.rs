@@ -142,31 +142,33 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds for `pairs` times allocate and free, with `live` other allocations alive.
-pub(super) fn bench(pairs: u64, live: u64) -> Answer {
-    const BYTES: usize = 4096;
+/// What [`bench`] allocates, in bytes.
+const BENCH_BYTES: usize = 4096;
+
+/// Allocates `count` times, and keeps it.
+pub(super) fn bench_hold(count: u64) -> Answer {
     let pair = Pair::new();
-    let mut held = Vec::new();
-    for _ in 0..live {
-        match pair.alloc(BYTES) {
-            Ok(address) => held.push(address),
-            Err(error) => return Answer::code(error),
+    for _ in 0..count {
+        if let Err(error) = pair.alloc(BENCH_BYTES) {
+            return Answer::code(error);
         }
     }
+    Answer::default()
+}
+
+/// Nanoseconds for `pairs` times allocate and free.
+pub(super) fn bench(pairs: u64) -> Answer {
+    let pair = Pair::new();
     let start = Instant::now();
     for _ in 0..pairs {
-        match pair.alloc(BYTES) {
+        match pair.alloc(BENCH_BYTES) {
             Ok(address) => {
                 pair.free(address);
             }
             Err(error) => return Answer::code(error),
         }
     }
-    let took = nanoseconds(start);
-    for address in held {
-        pair.free(address);
-    }
-    Answer::values(0, &[took])
+    Answer::values(0, &[nanoseconds(start)])
 }
 
 /// Nanoseconds for `calls` times `cuMemGetInfo_v2`.
