@@ -78,7 +78,9 @@ unsafe extern "C" {
 /// Whose symbols to look at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The dynamic loader's functions: any object but ours.
+    /// The dynamic loader's functions: objects that come after us. One that comes before us and also stands in for the loader would call us back.
+    After,
+    /// The dynamic loader's functions, where no object after us has them: any object but ours.
     Anyone,
     /// The driver's: objects whose soname is that of libcuda or NVML.
     Driver,
@@ -87,12 +89,13 @@ pub(crate) enum Whose {
 struct Search<'a> {
     name: &'a CStr,
     whose: Whose,
+    seen_us: bool,
     found: *const (),
 }
 
 /// The first definition of a name, in load order.
 pub(crate) fn find(name: &CStr, whose: Whose) -> *const () {
-    let mut search = Search { name, whose, found: core::ptr::null() };
+    let mut search = Search { name, whose, seen_us: false, found: core::ptr::null() };
     // SAFETY: the visitor gets back the search that outlives the call.
     let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_search, (&raw mut search).cast()) };
     search.found
@@ -103,7 +106,16 @@ unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut 
     let Some(search) = (unsafe { data.cast::<Search<'_>>().as_mut() }) else { return 1 };
     // SAFETY: the loader's own record, valid during the visit.
     let Some(object) = (unsafe { info.as_ref() }).and_then(Object::read) else { return 0 };
-    if object.holds(visit_search as *const () as usize) || (search.whose == Whose::Driver && !object.is_driver()) {
+    if object.holds(visit_search as *const () as usize) {
+        search.seen_us = true;
+        return 0;
+    }
+    let due = match search.whose {
+        Whose::After => search.seen_us,
+        Whose::Anyone => true,
+        Whose::Driver => object.is_driver(),
+    };
+    if !due {
         return 0;
     }
     search.found = object.symbol(search.name);
@@ -135,6 +147,13 @@ unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c
     1
 }
 
+/// An ELF word as an address of this process; this library is built for 64-bit machines only.
+#[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits here")]
+fn word(value: u64) -> usize {
+    const { assert!(size_of::<usize>() == size_of::<u64>()) };
+    value as usize
+}
+
 /// A loaded object's tables.
 struct Object<'a> {
     base: usize,
@@ -155,7 +174,7 @@ impl<'a> Object<'a> {
         // SAFETY: the loader's array of that many headers.
         let headers = unsafe { core::slice::from_raw_parts(info.headers, usize::from(info.count)) };
         let dynamic = headers.iter().find(|header| header.kind == PT_DYNAMIC)?;
-        let mut entry = info.base.wrapping_add(dynamic.address as usize) as *const [usize; 2];
+        let mut entry = info.base.wrapping_add(word(dynamic.address)) as *const [usize; 2];
         let mut object = Object {
             base: info.base,
             headers,
@@ -225,25 +244,25 @@ impl<'a> Object<'a> {
         if symbol.section == 0 || symbol.value == 0 || !function || self.text(symbol.name as usize) != name {
             return None;
         }
-        Some(self.base.wrapping_add(symbol.value as usize) as *const ())
+        Some(self.base.wrapping_add(word(symbol.value)) as *const ())
     }
 
     fn by_gnu_hash(&self, name: &CStr) -> *const () {
-        let word = |at: usize| {
+        let entry = |at: usize| {
             // SAFETY: within the object's own hash table, by the counts in its head.
             unsafe { *self.gnu_hash.wrapping_add(at) }
         };
-        let (buckets, first, filter, _shift) = (word(0), word(1), word(2), word(3));
+        let (buckets, first, filter, _shift) = (entry(0), entry(1), entry(2), entry(3));
         let hash =
             name.to_bytes().iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
         let start = 4 + filter as usize * 2;
         let Some(bucket) = hash.checked_rem(buckets) else { return core::ptr::null() };
-        let mut place = word(start + bucket as usize);
+        let mut place = entry(start + bucket as usize);
         if place < first {
             return core::ptr::null();
         }
         loop {
-            let chain = word(start + buckets as usize + (place - first) as usize);
+            let chain = entry(start + buckets as usize + (place - first) as usize);
             if chain | 1 == hash | 1
                 && let Some(address) = self.at(place as usize, name)
             {
@@ -257,7 +276,7 @@ impl<'a> Object<'a> {
     }
 
     fn by_sysv_hash(&self, name: &CStr) -> *const () {
-        let word = |at: usize| {
+        let entry = |at: usize| {
             // SAFETY: within the object's own hash table, by the counts in its head.
             unsafe { *self.sysv_hash.wrapping_add(at) }
         };
@@ -266,14 +285,14 @@ impl<'a> Object<'a> {
             let high = hash & 0xf000_0000;
             (hash ^ (high >> 24)) & !high
         });
-        let buckets = word(0);
+        let buckets = entry(0);
         let Some(bucket) = hash.checked_rem(buckets) else { return core::ptr::null() };
-        let mut place = word(2 + bucket as usize);
+        let mut place = entry(2 + bucket as usize);
         while place != 0 {
             if let Some(address) = self.at(place as usize, name) {
                 return address;
             }
-            place = word(2 + buckets as usize + place as usize);
+            place = entry(2 + buckets as usize + place as usize);
         }
         core::ptr::null()
     }

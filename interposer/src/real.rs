@@ -1,29 +1,38 @@
-//! The driver's own functions behind the hooked names, and the few others that hooks need. Found once, kept as addresses; a look-up by the program
-//! refreshes them, so a driver that is unloaded and loaded again is followed.
+//! The driver's own functions behind the hooked names, and the few others that hooks need. Found once, kept as addresses. When a look-up by the program
+//! finds a name elsewhere than it was, the driver was unloaded and loaded again, and all addresses are forgotten.
 //!
 //! # Safety
 //! An address is turned into a function only of the type that cuda.h or nvml.h gives the name under which the driver exports it.
 use crate::elf::{self, Whose};
 use crate::table::{HOOKS, Name};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// An address of the driver, found at first use.
 pub(crate) struct Real {
     name: &'static CStr,
     address: AtomicPtr<()>,
+    /// [`LOADS`] when the address was found.
+    load: AtomicU32,
 }
 
 impl Real {
     pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(core::ptr::null_mut()) }
+        Self { name, address: AtomicPtr::new(core::ptr::null_mut()), load: AtomicU32::new(0) }
     }
 
     /// NULL where no driver that is loaded has the name.
     pub(crate) fn get(&self) -> *const () {
+        let load = LOADS.load(Ordering::Acquire);
+        if self.load.swap(load, Ordering::AcqRel) != load {
+            self.address.store(core::ptr::null_mut(), Ordering::Release);
+        }
         get(&self.address, self.name)
     }
 }
+
+/// How often the driver was found to be loaded anew.
+static LOADS: AtomicU32 = AtomicU32::new(0);
 
 static ADDRESSES: [AtomicPtr<()>; HOOKS.len()] = [const { AtomicPtr::new(core::ptr::null_mut()) }; HOOKS.len()];
 
@@ -52,9 +61,15 @@ pub(crate) fn at(place: usize) -> *const () {
 
 /// Notes an address that the loader has just returned.
 pub(crate) fn refresh(place: usize, address: *const ()) {
-    if let Some(slot) = ADDRESSES.get(place) {
-        slot.store(address.cast_mut(), Ordering::Relaxed);
+    let Some(slot) = ADDRESSES.get(place) else { return };
+    let known = slot.load(Ordering::Acquire).cast_const();
+    if !known.is_null() && known != address {
+        LOADS.fetch_add(1, Ordering::AcqRel);
+        for other in &ADDRESSES {
+            other.store(core::ptr::null_mut(), Ordering::Release);
+        }
     }
+    slot.store(address.cast_mut(), Ordering::Release);
 }
 
 /// Calls the driver's function behind a name with the given C type, or evaluates to the other value where it is not there.

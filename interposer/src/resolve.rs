@@ -21,13 +21,19 @@ extern "C" fn nothing() -> *const c_void {
     core::ptr::null()
 }
 
+/// The loader's function. One that is not there is looked for again at the next call: before glibc 2.34 it comes with a library that may be loaded later.
 fn loader(slot: &AtomicPtr<()>, name: &CStr) -> *const () {
     let known = slot.load(Ordering::Relaxed);
-    if !known.is_null() {
+    if !known.is_null() && known.cast_const() != nothing as *const () {
         return known;
     }
-    let found = elf::find(name, Whose::Anyone);
-    let found = if found.is_null() { nothing as *const () } else { found };
+    let mut found = elf::find(name, Whose::After);
+    if found.is_null() {
+        found = elf::find(name, Whose::Anyone);
+    }
+    if found.is_null() {
+        found = nothing as *const ();
+    }
     slot.store(found.cast_mut(), Ordering::Relaxed);
     found
 }
@@ -59,12 +65,24 @@ extern "C" fn dlvsym_hook(handle: usize, name: *const c_char, version: *const c_
     })
 }
 
+/// For the two names by which we are reached: the loader's function, and ours to answer instead, or a program could ask libc itself for them.
+fn our_own(name: &CStr) -> Option<(*const (), *const ())> {
+    match name.to_bytes() {
+        b"dlsym" => Some((loader(&DLSYM, c"dlsym"), dlsym as *const ())),
+        b"dlvsym" => Some((loader(&DLVSYM, c"dlvsym"), dlvsym as *const ())),
+        _ => None,
+    }
+}
+
 fn hook_of(handle: usize, name: *const c_char, ask: impl FnOnce() -> *const ()) -> *const () {
     if is_search(handle) || name.is_null() {
         return core::ptr::null();
     }
     // SAFETY: a C string, as the loader demands.
     let name = unsafe { CStr::from_ptr(name) };
+    if let Some((real, ours)) = our_own(name) {
+        return if ask() == real { ours } else { core::ptr::null() };
+    }
     let Some((place, hook)) = table::find(name).and_then(|place| Some((place, HOOKS.get(place)?))) else {
         return core::ptr::null();
     };

@@ -84,8 +84,8 @@ pub(crate) struct Share {
     pub(crate) ledger: Ledger<'static>,
 }
 
-/// Waits for, or does, the work behind a stage, once.
-fn once(stage: &AtomicU32, work: impl FnOnce() -> bool) -> bool {
+/// Waits for, or does, the work behind a stage, once. `failed` is the stage after work that failed: [`REFUSED`] for good, or 0 to try again.
+fn once(stage: &AtomicU32, failed: u32, work: impl FnOnce() -> bool) -> bool {
     loop {
         match stage.load(Ordering::Acquire) {
             READY => return true,
@@ -94,7 +94,7 @@ fn once(stage: &AtomicU32, work: impl FnOnce() -> bool) -> bool {
             _ => {
                 if stage.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                     let done = work();
-                    stage.store(if done { READY } else { REFUSED }, Ordering::Release);
+                    stage.store(if done { READY } else { failed }, Ordering::Release);
                     return done;
                 }
             }
@@ -105,11 +105,13 @@ fn once(stage: &AtomicU32, work: impl FnOnce() -> bool) -> bool {
 /// This process's share; `None` where limits or ledger are missing or damaged, and then nothing may be allocated.
 pub(crate) fn share() -> Option<Share> {
     let page = page()?;
-    if !once(&page.stage, || read(page).is_some()) {
+    if !once(&page.stage, REFUSED, || read(page).is_some()) {
         return None;
     }
     // SAFETY: written before the stage became READY, and never again.
-    let limits = unsafe { (*page.limits.get()).assume_init_ref() };
+    let limits = unsafe { &*page.limits.get() };
+    // SAFETY: as above.
+    let limits = unsafe { limits.assume_init_ref() };
     let words = page.ledger.load(Ordering::Relaxed);
     // SAFETY: a mapping of the whole ledger that is never unmapped in this process.
     let words = unsafe { core::slice::from_raw_parts(words, LEDGER_WORDS) };
@@ -145,7 +147,8 @@ fn read(page: &Page) -> Option<()> {
     sys::keep_from_children(map, LEDGER_LEN);
     page.ledger.store(map.cast(), Ordering::Relaxed);
     // SAFETY: this thread alone holds the stage.
-    unsafe { (*page.limits.get()).write(limits) };
+    let place = unsafe { &mut *page.limits.get() };
+    place.write(limits);
     Some(())
 }
 
@@ -203,7 +206,7 @@ fn environment(dir: &mut [u8; PATH_MAX]) -> Option<usize> {
 impl Share {
     /// This process's slot, taken at the first allocation; `None` where there is none to be had.
     pub(crate) fn slot(&self) -> Option<usize> {
-        let taken = once(&self.page.slot_stage, || self.take_slot().is_some());
+        let taken = once(&self.page.slot_stage, 0, || self.take_slot().is_some());
         taken.then(|| self.page.slot.load(Ordering::Relaxed) as usize)
     }
 
@@ -211,15 +214,19 @@ impl Share {
     /// process.
     fn take_slot(&self) -> Option<()> {
         const KEEP: usize = 4096;
-        let tables = sys::zeroed(size_of::<Tables>())?;
-        sys::keep_from_children(tables, size_of::<Tables>());
         let file = File::open(self.ledger_path()?, true).ok()?;
         let used = self.ledger.slots_in_use();
         let random = sys::pid().wrapping_mul(0x9e37_79b9);
         // Two looks at slots that may have become free, then the next that was never used, then all: the time does not grow with the processes.
         let guesses = [random, random >> 16].into_iter().filter_map(|guess| guess.checked_rem(used));
         let slot = guesses.chain(used..SLOTS).chain(0..used).find(|slot| file.lock(lock_byte(*slot)))?;
-        let keep = file.map(KEEP, false)?;
+        let tables = sys::zeroed(size_of::<Tables>())?;
+        let Some(keep) = file.map(KEEP, false) else {
+            // SAFETY: nobody has seen it.
+            unsafe { sys::unmap(tables, size_of::<Tables>()) };
+            return None;
+        };
+        sys::keep_from_children(tables, size_of::<Tables>());
         sys::keep_from_children(keep, KEEP);
         self.ledger.open_slot(slot);
         self.page.tables.store(tables.cast(), Ordering::Relaxed);

@@ -45,7 +45,7 @@ unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") number as isize => answer,
+            inlateout("rax") number.cast_signed() => answer,
             in("rdi") a0, in("rsi") a1, in("rdx") a2, in("r10") a3, in("r8") a4, in("r9") a5,
             lateout("rcx") _, lateout("r11") _, options(nostack)
         );
@@ -55,14 +55,14 @@ unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     unsafe {
         asm!(
             "svc 0",
-            in("x8") number, inlateout("x0") a0 as isize => answer,
+            in("x8") number, inlateout("x0") a0.cast_signed() => answer,
             in("x1") a1, in("x2") a2, in("x3") a3, in("x4") a4, in("x5") a5, options(nostack)
         );
     }
     answer
 }
 
-const AT_FDCWD: usize = -100_isize as usize;
+const AT_FDCWD: usize = (-100_isize).cast_unsigned();
 const O_RDWR: usize = 2;
 const O_CLOEXEC: usize = 0o2_000_000;
 /// `ENOENT`, as the kernel returns it.

@@ -11,8 +11,8 @@ use crate::start::share;
 use crate::table::Name;
 
 /// Reserves on the current device, allocates, and notes the address. Where it cannot be noted the memory goes back: what is not counted is not given.
-pub(super) fn allocate(
-    at: *mut u64,
+pub(super) fn allocate<Address: Copy + Into<u64>>(
+    at: *mut Address,
     bytes: u64,
     driver: impl FnOnce() -> CuResult,
     free: impl FnOnce(u64) -> CuResult,
@@ -34,11 +34,15 @@ pub(super) fn allocate(
         return result;
     }
     // SAFETY: not NULL, and the driver has written the address there.
-    let address = unsafe { *at };
-    let noted = charge.share().allocations().is_some_and(|table| table.insert(address, (charge.word(), 0)).is_ok());
-    if !noted {
+    let address = unsafe { *at }.into();
+    let note = |stored: &mut Option<(u64, u64)>| stored.replace((charge.word(), 0));
+    let Some(Ok(stale)) = charge.share().allocations().map(|table| table.with(address, note)) else {
         let _ = free(address);
         return CuResult::OUT_OF_MEMORY;
+    };
+    // The driver freed the address without a call that we see (with its context) and has handed it out again.
+    if let Some((charged, _)) = stale {
+        give_back(&charge.share(), charged);
     }
     charge.settle();
     CuResult::SUCCESS
@@ -60,6 +64,9 @@ pub(super) fn release(address: u64, driver: impl FnOnce() -> CuResult) -> CuResu
     result
 }
 
+/// The widest pitch that the driver chooses, in bytes.
+const WIDEST: u64 = 512;
+
 fn free(address: u64) -> CuResult {
     call!(real::of(Name::cuMemFree_v2), fn(u64) -> CuResult, (address), else CuResult::NOT_FOUND)
 }
@@ -80,7 +87,6 @@ pub(crate) extern "C" fn cuMemAllocPitch_v2(
     height: usize,
     element: u32,
 ) -> CuResult {
-    const WIDEST: u64 = 512;
     let bytes = (width as u64).checked_next_multiple_of(WIDEST).and_then(|row| row.checked_mul(height as u64));
     let driver = || {
         call!(
@@ -108,6 +114,41 @@ pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u3
         )
     };
     allocate(at, bytes as u64, driver, free)
+}
+
+/// The first version, of 32-bit addresses.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAlloc(at: *mut u32, bytes: u32) -> CuResult {
+    let driver =
+        || call!(real::of(Name::cuMemAlloc), fn(*mut u32, u32) -> CuResult, (at, bytes), else CuResult::NOT_FOUND);
+    allocate(at, u64::from(bytes), driver, free)
+}
+
+/// The first version, of 32-bit addresses.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemAllocPitch(
+    at: *mut u32,
+    pitch: *mut u32,
+    width: u32,
+    height: u32,
+    element: u32,
+) -> CuResult {
+    let driver = || {
+        call!(
+            real::of(Name::cuMemAllocPitch),
+            fn(*mut u32, *mut u32, u32, u32, u32) -> CuResult,
+            (at, pitch, width, height, element),
+            else CuResult::NOT_FOUND
+        )
+    };
+    allocate(at, u64::from(width).next_multiple_of(WIDEST).saturating_mul(u64::from(height)), driver, free)
+}
+
+/// The first version, of 32-bit addresses.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemFree(address: u32) -> CuResult {
+    let driver = || call!(real::of(Name::cuMemFree), fn(u32) -> CuResult, (address), else CuResult::NOT_FOUND);
+    release(address.into(), driver)
 }
 
 #[unsafe(no_mangle)]

@@ -29,31 +29,43 @@ fn put<T>(at: *mut T, value: T) {
     }
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CuResult {
-    let (mut real_free, mut real_total) = (0_usize, 0_usize);
+/// Free and total memory of the current device, in words of either size.
+fn info<Word: Copy + Default + TryFrom<u64> + TryInto<u64>>(name: Name, free: *mut Word, total: *mut Word) -> CuResult {
+    let (mut real_free, mut real_total) = (Word::default(), Word::default());
     let result = call!(
-        real::of(Name::cuMemGetInfo_v2),
-        fn(*mut usize, *mut usize) -> CuResult,
+        real::of(name),
+        fn(*mut Word, *mut Word) -> CuResult,
         (&raw mut real_free, &raw mut real_total),
         else CuResult::NOT_FOUND
     );
     if result != CuResult::SUCCESS {
         return result;
     }
+    let (real_free, real_total) = (real_free.try_into().unwrap_or(0), real_total.try_into().unwrap_or(0));
     let device = card::current_device().ok();
-    let said = of_card(|share| card::of_device(share, device?), real_free as u64, real_total as u64);
-    let said = said.unwrap_or(Told { total: real_total as u64, used: 0, free: 0 });
-    put(free, usize::try_from(said.free).unwrap_or(0));
-    put(total, usize::try_from(said.total).unwrap_or(0));
+    let said = of_card(|share| card::of_device(share, device?), real_free, real_total);
+    let said = said.unwrap_or(Told { total: real_total, used: 0, free: 0 });
+    put(free, Word::try_from(said.free).unwrap_or_default());
+    put(total, Word::try_from(said.total).unwrap_or_default());
     CuResult::SUCCESS
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> CuResult {
+pub(crate) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CuResult {
+    info(Name::cuMemGetInfo_v2, free, total)
+}
+
+/// The first version, of 32-bit sizes.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemGetInfo(free: *mut u32, total: *mut u32) -> CuResult {
+    info(Name::cuMemGetInfo, free, total)
+}
+
+/// A card's memory, in words of either size: the share's where there is one.
+fn total<Word: Copy + Ord + TryFrom<u64>>(name: Name, bytes: *mut Word, device: c_int) -> CuResult {
     let result = call!(
-        real::of(Name::cuDeviceTotalMem_v2),
-        fn(*mut usize, c_int) -> CuResult,
+        real::of(name),
+        fn(*mut Word, c_int) -> CuResult,
         (bytes, device),
         else CuResult::NOT_FOUND
     );
@@ -61,10 +73,22 @@ pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -
     let Some(bytes) = (unsafe { bytes.as_mut() }).filter(|_| result == CuResult::SUCCESS) else { return result };
     if let Some(share) = share()
         && let Some(limit) = card::of_device(&share, device).and_then(|card| share.limits.cards().get(card))
+        && let Ok(quota) = Word::try_from(limit.quota.0)
     {
-        *bytes = (*bytes).min(usize::try_from(limit.quota.0).unwrap_or(usize::MAX));
+        *bytes = (*bytes).min(quota);
     }
     result
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> CuResult {
+    total(Name::cuDeviceTotalMem_v2, bytes, device)
+}
+
+/// The first version, of 32-bit sizes.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuDeviceTotalMem(bytes: *mut u32, device: c_int) -> CuResult {
+    total(Name::cuDeviceTotalMem, bytes, device)
 }
 
 /// A card of which the container has no share is NVML's own answer: NVML also serves monitors.

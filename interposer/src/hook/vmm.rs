@@ -53,19 +53,19 @@ pub(crate) extern "C" fn cuMemCreate(handle: *mut u64, bytes: usize, prop: *cons
     CuResult::SUCCESS
 }
 
+/// Forgotten before the driver's call, since another thread may get the same handle's value right after it. Where the driver then fails, the bytes stay
+/// charged: too much is counted rather than too little.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemRelease(handle: u64) -> CuResult {
+    let Some(share) = share() else { return release(handle) };
+    let charge = share.physical().and_then(|book| book.released(handle));
     let result = release(handle);
-    if result == CuResult::SUCCESS
-        && let Some(share) = share()
-        && let Some(charge) = share.physical().and_then(|book| book.released(handle))
-    {
+    if let (CuResult::SUCCESS, Some(charge)) = (result, charge) {
         give_back(&share, charge);
     }
     result
 }
 
-/// Noted before the driver maps, so that no release in between can lose sight of it.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemMap(at: u64, bytes: usize, offset: usize, handle: u64, flags: u64) -> CuResult {
     let driver = || {
