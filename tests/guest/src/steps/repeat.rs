@@ -142,7 +142,7 @@ fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What [`bench`] allocates, in bytes.
+/// What each allocation of a benchmark takes, in bytes.
 const BENCH_BYTES: usize = 4096;
 
 /// Allocates `count` times, and keeps it.
