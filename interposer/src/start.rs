@@ -11,8 +11,9 @@ use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use quota::Bytes;
 use quota::ledger::{LEDGER_LEN, LEDGER_WORDS, Ledger, SLOTS, lock_byte};
-use quota::limits::{LIMITS_LEN, Limits};
+use quota::limits::{LIMITS_LEN, Limits, MAX_CARDS};
 use quota::paths::{IN_LEDGER, IN_LIMITS};
 
 const BUSY: u32 = 1;
@@ -39,6 +40,8 @@ struct Page {
     tables: AtomicPtr<Tables>,
     /// Card of each CUDA device: 0 not asked yet, 1 none, else the card plus 2.
     cards: [AtomicU32; DEVICES],
+    /// What this process has charged on each card, beside the ledger, which the whole container can write.
+    held: [AtomicU64; MAX_CARDS],
 }
 
 /// Everything that grows with use, in one mapping of zeros.
@@ -254,6 +257,30 @@ impl Share {
                 self.ledger.clear_slot(slot);
                 file.unlock(lock_byte(slot));
             }
+        }
+    }
+
+    /// Charges `bytes` to this process if the container's use then stays within `quota`; `false` changes nothing.
+    ///
+    /// The process's own sum is looked at too: whatever becomes of the ledger, one process never gets more than the whole quota.
+    pub(crate) fn charge(&self, card: usize, slot: usize, bytes: Bytes, quota: Bytes) -> bool {
+        let Some(held) = self.page.held.get(card) else { return false };
+        let add = |held: u64| held.checked_add(bytes.0).filter(|sum| *sum <= quota.0);
+        if held.try_update(Ordering::SeqCst, Ordering::SeqCst, add).is_err() {
+            return false;
+        }
+        let charged = self.ledger.reserve(card, slot, bytes, quota).is_ok();
+        if !charged {
+            held.fetch_sub(bytes.0, Ordering::SeqCst);
+        }
+        charged
+    }
+
+    /// Gives back what [`Share::charge`] has charged.
+    pub(crate) fn give_back(&self, card: usize, slot: usize, bytes: Bytes) {
+        self.ledger.release(card, slot, bytes);
+        if let Some(held) = self.page.held.get(card) {
+            let _ = held.try_update(Ordering::SeqCst, Ordering::SeqCst, |held| Some(held.saturating_sub(bytes.0)));
         }
     }
 

@@ -30,9 +30,9 @@ pub(crate) fn reserve(device: c_int, bytes: u64) -> Result<Charge, CuResult> {
     let slot = share.slot().ok_or(CuResult::OUT_OF_MEMORY)?;
     let bytes = Bytes(bytes.checked_next_multiple_of(GRAIN).ok_or(CuResult::OUT_OF_MEMORY)?);
     let quota = Bytes(limit.quota.0.min(limit.total.0));
-    if share.ledger.reserve(card, slot, bytes, quota).is_err() {
+    if !share.charge(card, slot, bytes, quota) {
         share.reap();
-        if share.ledger.reserve(card, slot, bytes, quota).is_err() {
+        if !share.charge(card, slot, bytes, quota) {
             share.ledger.count_refusal(card);
             return Err(CuResult::OUT_OF_MEMORY);
         }
@@ -58,7 +58,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.share.ledger.release(self.card, self.slot, self.bytes);
+        self.share.give_back(self.card, self.slot, self.bytes);
     }
 }
 
@@ -66,6 +66,6 @@ impl Drop for Charge {
 pub(crate) fn give_back(share: &Share, word: u64) {
     if let Some(slot) = share.slot() {
         let card = usize::try_from(word & CARD_MASK).unwrap_or(0);
-        share.ledger.release(card, slot, Bytes(word & !CARD_MASK));
+        share.give_back(card, slot, Bytes(word & !CARD_MASK));
     }
 }

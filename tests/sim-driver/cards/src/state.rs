@@ -2,11 +2,11 @@
 //!
 //! The file holds a row of counts for each process. A process owns a row while it holds a POSIX record lock on the row's byte: the kernel drops
 //! the lock when the process ends, however it ends, and tells the owner's pid as the asker's pid namespace has it. A process does not see its own
-//! locks, and libcuda and NVML in one process each have a `State`, so a row also says who owns it. Who takes memory holds the lock on [`GATE`]
+//! locks, and libcuda and NVML in one process each have a `State`, so a row also says who owns it. Who takes memory holds a lock of its own
 //! meanwhile, so that a card is never given out twice.
 //!
 //! # Safety
-//! The mapping lives as long as the process and covers the file, which only ever grows to [`LEN`]; it is reached as atomics only.
+//! The mapping lives as long as the process and covers the file, which only ever grows to its full length; it is reached as atomics only.
 #![expect(unsafe_code, reason = "shared memory and record locks")]
 use crate::scenario::MAX_CARDS;
 use libc::{c_int, c_short};
