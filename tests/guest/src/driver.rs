@@ -49,6 +49,21 @@ pub(crate) fn search(handle: *mut c_void, name: &str) -> *const () {
     unsafe { libc::dlsym(handle, name.as_ptr()) }.cast_const().cast()
 }
 
+unsafe extern "C" {
+    /// The GNU loader's look-up of a name in a version.
+    fn dlvsym(handle: *mut c_void, name: *const libc::c_char, version: *const libc::c_char) -> *mut c_void;
+}
+
+/// `dlvsym` in a library of the given path, which stays loaded.
+pub(crate) fn find_version(path: &str, name: &str, version: &str) -> *const () {
+    let (Some(library), Ok(name), Ok(version)) = (open(path), CString::new(name), CString::new(version)) else {
+        return std::ptr::null();
+    };
+    let handle = library.into_raw();
+    // SAFETY: a library that stays loaded, and two C strings.
+    unsafe { dlvsym(handle, name.as_ptr(), version.as_ptr()) }.cast_const().cast()
+}
+
 /// File name of the object that an address lies in, and the name it has there: `libcuda.so.1 cuMemAlloc_v2`.
 pub(crate) fn whose(address: *const ()) -> String {
     // SAFETY: a structure of pointers, for which zeros are valid.

@@ -25,12 +25,12 @@ pub fn cache() -> PathBuf {
     cache
 }
 
-/// Compiles a C library for a test that needs a library which is not the driver.
+/// Compiles a C library, with further options of the compiler, for a test that needs another library than the simulated driver.
 #[must_use]
-pub fn c_library(dir: &Path, name: &str, source: &str) -> PathBuf {
+pub fn c_library(dir: &Path, name: &str, source: &str, options: &[&str]) -> PathBuf {
     let (from, to) = (dir.join(format!("{name}.c")), dir.join(format!("lib{name}.so")));
     std::fs::write(&from, source).expect("the test's folder can be written");
-    let done = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&to).arg(&from).status();
+    let done = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&to).arg(&from).args(options).status();
     assert!(done.expect("a C compiler is the linker that cargo needs").success(), "cannot compile {}", from.display());
     to
 }

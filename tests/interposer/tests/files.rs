@@ -1,6 +1,7 @@
 //! Limits and ledger that are missing or damaged: nothing is handed out that was not granted, and nobody crashes. Numbers in names are those of the
 //! scenarios.
 use interposer_tests::{Case, OUT_OF_MEMORY, results};
+use rustix::fs::FlockOperation;
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::FileExt;
@@ -54,6 +55,20 @@ fn a_ledger_that_cannot_be_used() {
     refuses(&case, "another version");
     fs::remove_file(case.ledger()).unwrap();
     refuses(&case, "removed");
+}
+
+#[test]
+fn a_process_that_found_no_place_tries_again() {
+    let case = Case::default();
+    let mut guest = case.live();
+    let ledger = OpenOptions::new().write(true).open(case.ledger()).unwrap();
+    // Every place is taken: a lock of the whole file covers each one's byte.
+    rustix::fs::fcntl_lock(&ledger, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(guest.steps(&["ctx 0", "alloc 1", "create 2", "info"]), [0, OUT_OF_MEMORY, OUT_OF_MEMORY, 0]);
+    drop(ledger);
+    assert_eq!(guest.steps(&["alloc 1000", "alloc 100"]), [0, OUT_OF_MEMORY]);
+    assert_eq!(guest.step("info").mib(), [24, 1024]);
+    guest.end();
 }
 
 #[test]

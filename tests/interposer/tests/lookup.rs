@@ -26,8 +26,7 @@ fn s14_the_version_that_was_meant() {
     let case = Case::default();
     let steps = ["init", "procaddr cuMemAlloc 2000 0", "procaddr cuMemAlloc 3020 0", "procaddr1 cuMemAlloc 12040 0"];
     let found = texts(&case, &steps);
-    let bare = case.run_bare(&steps);
-    assert!(found[1] == "libgpu_quota.so cuMemAlloc" || found[1] == bare[1].text, "{}", found[1]);
+    assert_eq!(found[1], "libgpu_quota.so cuMemAlloc");
     assert_eq!(found[2..], ["libgpu_quota.so cuMemAlloc_v2", "libgpu_quota.so cuMemAlloc_v2"]);
     let answers = case.run(&["ctx 0", "alloc_by 12040 1000", "alloc_by 3020 100", "alloc_by 2000 100"]);
     assert_eq!(results(&answers[..3]), [0, 0, OUT_OF_MEMORY]);
@@ -82,7 +81,7 @@ const NEXT: &str = "extern void *dlsym(void *, const char *);\n\
 #[test]
 fn s17_rtld_next_is_the_callers_next() {
     let case = Case::default();
-    let other = parts::c_library(case.dir(), "other", NEXT);
+    let other = parts::c_library(case.dir(), "other", NEXT, &[]);
     let find = |preload: &[&std::path::Path]| {
         let list: Vec<String> = preload.iter().map(|path| path.to_string_lossy().into_owned()).collect();
         let mut command = case.held(&case.guest());
@@ -98,12 +97,60 @@ fn s17_rtld_next_is_the_callers_next() {
     assert_eq!(find(&[&driver, &other, &library]), [ours, real, real]);
 }
 
+const CHAIN: &str = "extern void *dlvsym(void *, const char *, const char *);\n\
+    void *dlsym(void *handle, const char *name) {\n\
+    \x20   void *(*next)(void *, const char *) = dlvsym((void *)-1, \"dlsym\", VERSION);\n\
+    \x20   return next(handle, name);\n}\n";
+
+/// The version of glibc's `dlsym` that every program of this machine's kind can ask for.
+const VERSION: &str = if cfg!(target_arch = "aarch64") { "\"GLIBC_2.17\"" } else { "\"GLIBC_2.2.5\"" };
+
+#[test]
+fn look_ups_that_chain_come_to_an_end() {
+    let case = Case::default();
+    let other = parts::c_library(case.dir(), "chain", &CHAIN.replace("VERSION", VERSION), &[]);
+    let steps = ["dlsym cuda cuMemAlloc_v2", "dlsym cuda cuMemcpy", "ctx 0", "alloc 1000", "alloc 100"];
+    for list in [[&other, &case.library()], [&case.library(), &other]] {
+        let mut command = case.held(&case.guest());
+        command.env("LD_PRELOAD", list.map(|path| path.to_string_lossy().into_owned()).join(":"));
+        let answers = answers(command.args(steps));
+        assert_eq!(answers[0].text, "libgpu_quota.so cuMemAlloc_v2", "{list:?}");
+        assert!(answers[1].text.starts_with("libcuda.so.1 cuMemcpy"), "{}", answers[1].text);
+        assert_eq!(results(&answers[2..]), [0, 0, OUT_OF_MEMORY], "{list:?}");
+    }
+}
+
+#[test]
+fn the_look_ups_themselves_are_ours_wherever_they_are_looked_up() {
+    let found = texts(&Case::default(), &["dlsym libc.so.6 dlsym", "dlsym libc.so.6 dlvsym", "dlsym default dlsym"]);
+    assert_eq!(found, ["libgpu_quota.so dlsym", "libgpu_quota.so dlvsym", "libgpu_quota.so dlsym"]);
+}
+
+#[test]
+fn a_look_up_with_a_version() {
+    let case = Case::default();
+    // Without any versions in a library the loader takes its names for all versions.
+    let source = "int cuMemAlloc_v2(void) { return 0; }\nint cuMemcpy(void) { return 0; }\n";
+    let driver = parts::c_library(case.dir(), "driver", source, &["-nostdlib", "-Wl,-soname,libcuda.so.1"]);
+    let find = |name: &str| format!("dlvsym {} {name} ANY", driver.display());
+    let (ours, not_ours) = (find("cuMemAlloc_v2"), find("cuMemcpy"));
+    let steps = [ours.as_str(), not_ours.as_str(), "dlvsym libc.so.6 free NONE", "dlvsym libc.so.6 memcpy GLIBC_2.14"];
+    let (held, bare) = (texts(&case, &steps), case.run_bare(&steps));
+    assert_eq!(bare[0].text, "libdriver.so cuMemAlloc_v2");
+    assert_eq!(held[0], "libgpu_quota.so cuMemAlloc_v2");
+    for (held, bare) in held.iter().zip(&bare).skip(1) {
+        assert_eq!(held, &bare.text);
+    }
+    // The simulated driver needs versions of libc, so the loader finds none of that name in it: NULL stays NULL.
+    assert_eq!(texts(&case, &["dlvsym libcuda.so.1 cuMemAlloc_v2 ANY"]), ["none"]);
+}
+
 #[test]
 fn s18_other_libraries_keep_their_own() {
     let case = Case::default();
     let source = "int curl_easy_init, cudnnCreate; void cublasCreate(void) {}\nint cuMemAlloc_v2(void) { return 0; }\n\
         int nvmlDeviceGetMemoryInfo(void) { return 0; }\n";
-    let other = parts::c_library(case.dir(), "other", source);
+    let other = parts::c_library(case.dir(), "other", source, &[]);
     for name in ["curl_easy_init", "cudnnCreate", "cublasCreate", "cuMemAlloc_v2", "nvmlDeviceGetMemoryInfo"] {
         let found = texts(&case, &["init", &format!("dlsym {} {name}", other.display())]);
         assert_eq!(found[1], format!("libother.so {name}"));

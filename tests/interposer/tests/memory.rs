@@ -114,3 +114,12 @@ fn pitched_memory_is_charged_with_its_padding() {
     assert_eq!(results(&answers), [0, OUT_OF_MEMORY, 0, 0, 0, 0]);
     assert_eq!((answers[3].mib(), last(&answers).mib()), (vec![0, 1024], vec![1024, 1024]));
 }
+
+#[test]
+fn an_address_that_comes_again_is_charged_once() {
+    let case = Case::default();
+    let steps = ["ctx 0", "alloc 400", "reset 0", "alloc 400", "info", "free 1", "info"];
+    let answers = case.run(&steps);
+    assert_eq!(results(&answers), [0; 7]);
+    assert_eq!((answers[4].mib(), last(&answers).mib()), (vec![624, 1024], vec![1024, 1024]));
+}

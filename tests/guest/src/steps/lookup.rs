@@ -1,7 +1,7 @@
 //! Look-ups of functions, each answered with the object and the name that the address belongs to.
 #![expect(unsafe_code, reason = "calls functions of the driver")]
 use crate::Answer;
-use crate::driver::{Part, call, cuda, find, find_in, search, whose};
+use crate::driver::{Part, call, cuda, find, find_in, find_version, search, whose};
 use std::ffi::CString;
 use std::ptr::null;
 
@@ -59,6 +59,11 @@ pub(super) fn dlsym(place: &str, name: &str) -> Answer {
         "nvml" => find(&Part::Nvml, name),
         path => find_in(path, name),
     }))
+}
+
+/// `dlvsym` in the library of a path.
+pub(super) fn dlvsym(path: &str, name: &str, version: &str) -> Answer {
+    Answer::text(whose(find_version(path, name, version)))
 }
 
 /// What another library's `dlsym(RTLD_NEXT, name)` finds: it is preloaded, and exports `guest_next`, which copies the address to where it is told.

@@ -33,6 +33,11 @@ pub(super) fn no_context() -> Answer {
     Answer::code(cuda!("cuCtxSetCurrent", (0 => usize)))
 }
 
+/// Frees all of a device's primary context.
+pub(super) fn reset(device: i32) -> Answer {
+    Answer::code(cuda!("cuDevicePrimaryCtxReset_v2", (device => i32)))
+}
+
 /// Waits for all that was asked for.
 pub(super) fn synchronize() -> Answer {
     Answer::code(cuda!("cuCtxSynchronize", ()))
