@@ -127,7 +127,6 @@ fn s37_a_ledger_of_zeros() {
 }
 
 #[test]
-#[ignore = "open fault: what the process holds is forgotten with its word, and it gets the quota once more"]
 fn s37_a_ledger_of_zeros_behind_its_head() {
     let case = Case::default();
     let length = usize::try_from(fs::metadata(case.ledger()).unwrap().len()).unwrap();
