@@ -1,5 +1,6 @@
 //! Linear memory: allocate, free, copy, fill, and report.
 #![expect(unsafe_code, reason = "exported under the C names")]
+use super::system::started;
 use super::{INVALID_VALUE, code, get, put, put_if_wanted};
 use crate::context::{self, Handle};
 use crate::memory;
@@ -7,6 +8,7 @@ use crate::node::card;
 use std::ffi::c_void;
 
 fn allocate(bytes: u64) -> Result<u64, u32> {
+    started()?;
     let (handle, device) = context::here()?;
     memory::allocate(Some(device), handle, bytes)
 }
@@ -75,7 +77,7 @@ pub(crate) extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
 }
 
 fn info<T: TryFrom<u64> + Default>(free: *mut T, total: *mut T) -> u32 {
-    let here = context::here().and_then(|(_, device)| card(device).ok_or(101));
+    let here = started().and_then(|()| context::here()).and_then(|(_, device)| card(device).ok_or(101));
     match here.and_then(memory::info) {
         Ok((left, all)) => {
             put_if_wanted(free, small(left));
