@@ -2,6 +2,7 @@
 
 pub(crate) mod alloc;
 mod charge;
+pub(crate) mod context;
 pub(crate) mod pool;
 pub(crate) mod query;
 pub(crate) mod vmm;

@@ -1,7 +1,7 @@
 //! The names that are hooked, each with its hook. Exact names only: a prefix would catch what is none of ours.
 //!
 //! `exports.txt` beside `Cargo.toml` lists them with `dlsym` and `dlvsym`, and the ELF check compares it with the library.
-use crate::hook::{alloc, pool, query, vmm};
+use crate::hook::{alloc, context, pool, query, vmm};
 use crate::resolve;
 use core::ffi::CStr;
 
@@ -50,6 +50,12 @@ hooks!(
     vmm::cuMemMap,
     vmm::cuMemUnmap,
     vmm::cuMemRetainAllocationHandle,
+    context::cuCtxDestroy,
+    context::cuCtxDestroy_v2,
+    context::cuDevicePrimaryCtxReset,
+    context::cuDevicePrimaryCtxReset_v2,
+    context::cuDevicePrimaryCtxRelease,
+    context::cuDevicePrimaryCtxRelease_v2,
     query::cuMemGetInfo,
     query::cuMemGetInfo_v2,
     query::cuDeviceTotalMem,

@@ -115,6 +115,28 @@ impl<'a> Table<'a> {
         self.with(key, Option::take).ok().flatten()
     }
 
+    /// Forgets every entry for which `keep` says no. Shards without entries cost nothing.
+    pub fn retain(&self, mut keep: impl FnMut(u64, (u64, u64)) -> bool) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let Some(entries) = self.entries.get(number * self.size..(number + 1) * self.size) else { continue };
+            let _locked = lock(shard);
+            let mut at = 0;
+            while shard.used.load(Ordering::Relaxed) > 0 {
+                let Some(entry) = entries.get(at) else { break };
+                let key = entry.key.load(Ordering::Relaxed);
+                let value = (entry.first.load(Ordering::Relaxed), entry.second.load(Ordering::Relaxed));
+                if key == 0 || keep(key, value) {
+                    at += 1;
+                    continue;
+                }
+                // What moves up into this place is looked at next; what moves here from the shard's beginning was kept, and is kept again.
+                close(entries, self.size - 1, at);
+                let used = shard.used.load(Ordering::Relaxed);
+                shard.used.store(used.saturating_sub(1), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// How many keys are stored; only a hint while others change the table.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -6,14 +6,18 @@
 use crate::abi::CuResult;
 use crate::card;
 use crate::hook::charge::{give_back, reserve};
+use crate::hook::context;
 use crate::real::{self, call};
 use crate::start::share;
 use crate::table::Name;
 
 /// Reserves on the current device, allocates, and notes the address. Where it cannot be noted the memory goes back: what is not counted is not given.
+///
+/// `context` is the context with which the memory ends, 0 for memory that outlives contexts.
 pub(super) fn allocate<Address: Copy + Into<u64>>(
     at: *mut Address,
     bytes: u64,
+    context: impl FnOnce() -> u64,
     driver: impl FnOnce() -> CuResult,
     free: impl FnOnce(u64) -> CuResult,
 ) -> CuResult {
@@ -33,9 +37,10 @@ pub(super) fn allocate<Address: Copy + Into<u64>>(
     if result != CuResult::SUCCESS {
         return result;
     }
+    let context = context();
     // SAFETY: not NULL, and the driver has written the address there.
     let address = unsafe { *at }.into();
-    let note = |stored: &mut Option<(u64, u64)>| stored.replace((charge.word(), 0));
+    let note = |stored: &mut Option<(u64, u64)>| stored.replace((charge.word(), context));
     let Some(Ok(stale)) = charge.share().allocations().map(|table| table.with(address, note)) else {
         let _ = free(address);
         return CuResult::OUT_OF_MEMORY;
@@ -75,7 +80,7 @@ fn free(address: u64) -> CuResult {
 pub(crate) extern "C" fn cuMemAlloc_v2(at: *mut u64, bytes: usize) -> CuResult {
     let driver =
         || call!(real::of(Name::cuMemAlloc_v2), fn(*mut u64, usize) -> CuResult, (at, bytes), else CuResult::NOT_FOUND);
-    allocate(at, bytes as u64, driver, free)
+    allocate(at, bytes as u64, context::current, driver, free)
 }
 
 /// The driver chooses the pitch, so a row is reserved at the widest that it takes; what was reserved too much comes back with the memory.
@@ -97,7 +102,7 @@ pub(crate) extern "C" fn cuMemAllocPitch_v2(
         )
     };
     match bytes {
-        Some(bytes) => allocate(at, bytes, driver, free),
+        Some(bytes) => allocate(at, bytes, context::current, driver, free),
         None => CuResult::OUT_OF_MEMORY,
     }
 }
@@ -113,7 +118,7 @@ pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u3
             else CuResult::NOT_FOUND
         )
     };
-    allocate(at, bytes as u64, driver, free)
+    allocate(at, bytes as u64, context::current, driver, free)
 }
 
 /// The first version, of 32-bit addresses.
@@ -121,7 +126,7 @@ pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u3
 pub(crate) extern "C" fn cuMemAlloc(at: *mut u32, bytes: u32) -> CuResult {
     let driver =
         || call!(real::of(Name::cuMemAlloc), fn(*mut u32, u32) -> CuResult, (at, bytes), else CuResult::NOT_FOUND);
-    allocate(at, u64::from(bytes), driver, free)
+    allocate(at, u64::from(bytes), context::current, driver, free)
 }
 
 /// The first version, of 32-bit addresses.
@@ -141,7 +146,13 @@ pub(crate) extern "C" fn cuMemAllocPitch(
             else CuResult::NOT_FOUND
         )
     };
-    allocate(at, u64::from(width).next_multiple_of(WIDEST).saturating_mul(u64::from(height)), driver, free)
+    allocate(
+        at,
+        u64::from(width).next_multiple_of(WIDEST).saturating_mul(u64::from(height)),
+        context::current,
+        driver,
+        free,
+    )
 }
 
 /// The first version, of 32-bit addresses.

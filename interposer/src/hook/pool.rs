@@ -51,7 +51,7 @@ fn allocate_async(name: Name, free_name: Name, at: *mut u64, bytes: usize, strea
             else CuResult::NOT_FOUND
         )
     };
-    allocate(at, bytes as u64, driver, |address| free(free_name, address, stream))
+    allocate(at, bytes as u64, || 0, driver, |address| free(free_name, address, stream))
 }
 
 fn allocate_from_pool(name: Name, free_name: Name, at: *mut u64, bytes: usize, pool: usize, stream: usize) -> CuResult {
@@ -63,7 +63,7 @@ fn allocate_from_pool(name: Name, free_name: Name, at: *mut u64, bytes: usize, p
             else CuResult::NOT_FOUND
         )
     };
-    allocate(at, bytes as u64, driver, |address| free(free_name, address, stream))
+    allocate(at, bytes as u64, || 0, driver, |address| free(free_name, address, stream))
 }
 
 fn free(name: Name, address: u64, stream: usize) -> CuResult {

@@ -50,6 +50,31 @@ fn a_full_table_says_so_and_still_gives_back() {
 }
 
 #[test]
+fn retain_forgets_exactly_what_it_is_told() {
+    for size in [8, 64] {
+        let (shards, entries) = memory(size);
+        let table = Table::new(&shards, &entries).unwrap();
+        let stored: Vec<u64> = (1..=2000).filter(|key| table.insert(*key, (*key, key % 3)).is_ok()).collect();
+        let mut gone = Vec::new();
+        table.retain(|key, (first, second)| {
+            assert_eq!(key, first);
+            if second == 1 {
+                gone.push(key);
+            }
+            second != 1
+        });
+        gone.sort_unstable();
+        let (wanted, kept): (Vec<u64>, Vec<u64>) = stored.iter().partition(|key| **key % 3 == 1);
+        assert_eq!(gone, wanted);
+        assert_eq!(table.len(), kept.len() as u64);
+        for key in kept {
+            assert_eq!(table.remove(key), Some((key, key % 3)));
+        }
+        assert!(table.is_empty());
+    }
+}
+
+#[test]
 fn threads_do_not_lose_each_others_entries() {
     let (shards, entries) = memory(64);
     let table = Table::new(&shards, &entries).unwrap();

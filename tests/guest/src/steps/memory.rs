@@ -38,6 +38,26 @@ pub(super) fn reset(device: i32) -> Answer {
     Answer::code(cuda!("cuDevicePrimaryCtxReset_v2", (device => i32)))
 }
 
+/// Gives up a device's primary context; the last to do so ends it.
+pub(super) fn release_context(device: i32) -> Answer {
+    Answer::code(cuda!("cuDevicePrimaryCtxRelease_v2", (device => i32)))
+}
+
+/// Makes a context of its own on a device, and makes it the thread's current one.
+pub(super) fn new_context(device: i32) -> Answer {
+    let mut context = 0_usize;
+    Answer::code(cuda!("cuCtxCreate_v2", (&raw mut context => *mut usize, 0 => u32, device => i32)))
+}
+
+/// Ends the thread's current context, which is not a primary one.
+pub(super) fn end_context() -> Answer {
+    let mut context = 0_usize;
+    match cuda!("cuCtxGetCurrent", (&raw mut context => *mut usize)) {
+        0 => Answer::code(cuda!("cuCtxDestroy_v2", (context => usize))),
+        error => Answer::code(error),
+    }
+}
+
 /// Waits for all that was asked for.
 pub(super) fn synchronize() -> Answer {
     Answer::code(cuda!("cuCtxSynchronize", ()))
