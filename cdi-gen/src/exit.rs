@@ -42,13 +42,13 @@ pub enum Failure {
     /// Another file defines the same devices, and runtimes would then refuse both.
     #[error("{} defines device {:?} of the same kind, so runtimes would refuse both files; remove it, or choose another --kind", .0.path.display(), .0.device)]
     Conflict(Conflict),
-    /// The file to write defines devices of another kind, so it is not ours.
-    #[error("{} holds devices of kind {kind:?}, so it is not ours to change; remove it, or choose another --output", path.display())]
+    /// The file to write is there already, and is no CDI file of our kind.
+    #[error("{} {what}, so it is not ours to change; remove it, or choose another --output", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it defines.
-        kind: String,
+        /// What it is.
+        what: String,
     },
     /// What we would write is not what a runtime would read.
     #[error("the file would be refused by runtimes: {0}")]

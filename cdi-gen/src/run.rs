@@ -19,8 +19,15 @@ pub fn generate(flags: Generate) -> Result<String, Failure> {
     };
     let inventory = sources.scan()?;
     let bad: Vec<String> = inventory.bad.iter().map(said).collect();
-    if let Some(kind) = cdi::kind_of(&flags.output).filter(|kind| *kind != flags.kind) {
-        return Err(Failure::Foreign { path: flags.output, kind });
+    if flags.output.symlink_metadata().is_ok() {
+        let what = match cdi::kind_of(&flags.output) {
+            Some(kind) if kind == flags.kind => None,
+            Some(kind) => Some(format!("holds devices of kind {kind:?}")),
+            None => Some("is no CDI file".to_owned()),
+        };
+        if let Some(what) = what {
+            return Err(Failure::Foreign { path: flags.output, what });
+        }
     }
     let Some(spec) = generate::spec(&inventory, &flags.kind) else {
         return Err(Failure::NoGpu { removed: cdi::remove(&flags.output)?, bad });

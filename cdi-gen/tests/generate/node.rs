@@ -12,32 +12,25 @@ pub const NVIDIA: u32 = 195;
 pub const UVM: u32 = 510;
 const TRIPLET: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
 
-/// The folder that `variable` names. Whoever sets it wants every test run; without it, a missing folder only skips tests.
-fn given(variable: &str, default: Option<PathBuf>, needed: &str) -> Option<PathBuf> {
-    let (set, folder) = match std::env::var_os(variable) {
-        Some(folder) => (true, PathBuf::from(folder)),
-        None => (false, default?),
-    };
-    let found = folder.join(needed).exists();
-    assert!(found || !set, "{variable} is set, but {} is missing", folder.join(needed).display());
-    if !found {
-        eprintln!("SKIPPED: no {} (cargo xtask test makes it)", folder.join(needed).display());
-    }
-    found.then_some(folder)
+/// The folder that `variable` names, or the default one, with what is needed in it. A missing one fails the test: only a missing GPU may skip one.
+fn given(variable: &str, default: Option<PathBuf>, needed: &str, task: &str) -> PathBuf {
+    let folder = std::env::var_os(variable).map(PathBuf::from).or(default).unwrap_or_default();
+    assert!(folder.join(needed).exists(), "no {}; run cargo xtask {task}", folder.join(needed).display());
+    folder
 }
 
 /// The simulated driver's libraries.
-fn simulated() -> Option<PathBuf> {
+fn simulated() -> PathBuf {
     let stage = Path::new(env!("CARGO_BIN_EXE_cdi-gen")).ancestors().nth(2).map(|target| target.join("stage"));
-    Some(given("GPU_QUOTA_STAGE", stage, "sim/libnvidia-ml.so.1")?.join("sim"))
+    given("GPU_QUOTA_STAGE", stage, "sim/libnvidia-ml.so.1", "build").join("sim")
 }
 
 /// The unpacked packages of a real driver.
-pub fn real_driver(version: &str) -> Option<PathBuf> {
+pub fn real_driver(version: &str) -> PathBuf {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home);
     let needed = format!("driver/{version}/usr/lib/{TRIPLET}/nvidia/current/libcuda.so.{version}");
-    Some(given("GPU_QUOTA_CACHE", cache.map(|cache| cache.join("gpu-quota")), &needed)?.join("driver").join(version))
+    given("GPU_QUOTA_CACHE", cache.map(|cache| cache.join("gpu-quota")), &needed, "fetch").join("driver").join(version)
 }
 
 pub struct Node {
@@ -52,7 +45,7 @@ pub struct Node {
 impl Node {
     /// The reference node: one card, everything in its place. `None`, with a message, where this machine cannot have one.
     pub fn new() -> Option<Self> {
-        let simulated = simulated()?;
+        let simulated = simulated();
         let dir = tempfile::tempdir().unwrap();
         let (driver, nvml) = (dir.path().join("driver"), Some(simulated.join("libnvidia-ml.so.1")));
         let node = Self { dir, simulated, driver, nvml };

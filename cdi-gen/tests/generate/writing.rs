@@ -50,3 +50,17 @@ fn a_place_that_cannot_be_written_is_named() {
         assert!(said.contains(output.rsplit_once('/').map_or(output, |(folder, _)| folder)), "{said}");
     }
 }
+
+#[test]
+fn a_file_that_is_not_ours_stays() {
+    for (content, what) in
+        [("not json", "is no CDI file"), ("", "is no CDI file"), ("{\"kind\": \"a.b/c\"}", "\"a.b/c\"")]
+    {
+        let Some(node) = Node::new() else { return };
+        fs::write(node.output(), content).unwrap();
+        let (code, said) = node.run(&[]);
+        assert_eq!(code, 7, "{said}");
+        assert!(said.contains(what) && said.contains("gpu.json"), "{said}");
+        assert_eq!(fs::read_to_string(node.output()).unwrap(), content);
+    }
+}
