@@ -59,6 +59,26 @@ pub(crate) fn at(place: usize) -> *const () {
     }
 }
 
+/// Looks for every name of libcuda, once for each load of it: a name that is missing then is one that this driver lacks. libcuda is loaded, or nobody could ask.
+pub(crate) fn find_all() {
+    static DONE: AtomicU32 = AtomicU32::new(u32::MAX);
+    let load = LOADS.load(Ordering::Acquire);
+    if DONE.load(Ordering::Acquire) == load {
+        return;
+    }
+    for (place, hook) in HOOKS.iter().enumerate() {
+        if hook.name.to_bytes().starts_with(b"cu") {
+            at(place);
+        }
+    }
+    DONE.store(load, Ordering::Release);
+}
+
+/// The address that is known, by the place in [`HOOKS`]; NULL where none is.
+pub(crate) fn known(place: usize) -> *const () {
+    ADDRESSES.get(place).map_or(core::ptr::null(), |slot| slot.load(Ordering::Relaxed).cast_const())
+}
+
 /// Notes an address that the loader has just returned.
 pub(crate) fn refresh(place: usize, address: *const ()) {
     let Some(slot) = ADDRESSES.get(place) else { return };

@@ -165,8 +165,9 @@ fn replace(entry: *mut *const ()) {
     if entry.is_null() {
         return;
     }
+    real::find_all();
     for (place, hook) in HOOKS.iter().enumerate() {
-        if real::at(place) == *entry {
+        if real::known(place) == *entry {
             *entry = (hook.address)();
             return;
         }
