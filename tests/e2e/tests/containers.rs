@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Test = fn(&Lab) -> Result<()>;
 
-const TESTS: [(&str, Test); 15] = [
+const TESTS: [(&str, Test); 16] = [
     ("the_cdi_file_is_written_and_containerd_reads_it", the_cdi_file_is_written_and_containerd_reads_it),
     ("isolated_sees_and_uses_exactly_its_share", isolated_sees_and_uses_exactly_its_share),
     ("a_cleared_environment_changes_nothing", a_cleared_environment_changes_nothing),
+    ("another_user_changes_nothing", another_user_changes_nothing),
     ("a_read_only_root_changes_nothing", a_read_only_root_changes_nothing),
     ("disabled_sees_and_uses_the_whole_card", disabled_sees_and_uses_the_whole_card),
     ("two_side_by_side_keep_to_their_own", two_side_by_side_keep_to_their_own),
@@ -137,6 +138,23 @@ fn a_cleared_environment_changes_nothing(lab: &Lab) -> Result<()> {
     let smi = ["/usr/local/bin/env", "-i", "/usr/bin/nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader"];
     ensure!(container.output(&smi)?.trim() == "3072 MiB");
     Ok(())
+}
+
+/// The ledger is root's file; any user of the container counts in it, and none can change the limits.
+fn another_user_changes_nothing(lab: &Lab) -> Result<()> {
+    let container = lab.run(&Ask::share("3"))?;
+    let script = "import os, runpy, sys\n\
+                  os.setgid(1000); os.setuid(1000)\n\
+                  assert not os.access('/run/gpu-quota/limits', os.W_OK)\n\
+                  sys.argv = ['client', 'total', 'nvml', 'alloc:2900', 'alloc:200']\n\
+                  runpy.run_path('/opt/client.py')\n";
+    let answers = e2e::lab::answers(&container.output(&["python3.11", "-c", script])?)?;
+    ensure!(answers == [json!(3072), json!([3072, 0, 3072]), json!(0), json!(2)], "{answers:?}");
+    let overwrite = container.exec(&["sh", "-c", "echo x > /run/gpu-quota/limits"])?;
+    ensure!(overwrite.code != 0, "root of the container can write its limits");
+    let remove = container.exec(&["python3.11", "-c", "import os; os.remove('/etc/ld.so.preload')"])?;
+    ensure!(remove.code != 0, "root of the container can remove the preload list");
+    expect(&container, &[("total", json!(3072)), ("alloc:3073", json!(2))])
 }
 
 fn a_read_only_root_changes_nothing(lab: &Lab) -> Result<()> {
