@@ -51,6 +51,8 @@ pub struct Ask {
     pub readonly: bool,
     /// CDI devices that the request names, as a device plugin would.
     pub cdi: Vec<String>,
+    /// Volumes: folder on the host, place in the container.
+    pub volumes: Vec<(PathBuf, String)>,
 }
 
 impl Ask {
@@ -219,6 +221,11 @@ impl Lab {
     fn create(&self, sandbox: &str, config: &PodSandboxConfig, ask: &Ask) -> Result<String, String> {
         let pair = |(key, value): &(String, String)| KeyValue { key: key.clone(), value: value.clone() };
         let sleep = ["/usr/local/bin/sleep".to_owned(), "1000000".to_owned()];
+        let volumes = ask.volumes.iter().map(|(host, container)| Mount {
+            container_path: container.clone(),
+            host_path: host.display().to_string(),
+            readonly: false,
+        });
         // The simulated driver's state; a real driver keeps its own in the kernel.
         let sim = self.node.sim.as_ref().map(|sim| Mount {
             container_path: "/run/sim-driver".to_owned(),
@@ -230,7 +237,7 @@ impl Lab {
             image: Some(ImageSpec { image: image::GUEST.to_owned() }),
             command: if ask.command.is_empty() { sleep.to_vec() } else { ask.command.clone() },
             envs: ask.env.iter().map(pair).collect(),
-            mounts: sim.into_iter().collect(),
+            mounts: volumes.chain(sim).collect(),
             cdi_devices: ask.cdi.iter().map(|name| CdiDevice { name: name.clone() }).collect(),
             linux: Some(LinuxContainerConfig {
                 security_context: Some(LinuxContainerSecurityContext {

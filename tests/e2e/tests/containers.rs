@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Test = fn(&Lab) -> Result<()>;
 
-const TESTS: [(&str, Test); 16] = [
+const TESTS: [(&str, Test); 17] = [
     ("the_cdi_file_is_written_and_containerd_reads_it", the_cdi_file_is_written_and_containerd_reads_it),
     ("isolated_sees_and_uses_exactly_its_share", isolated_sees_and_uses_exactly_its_share),
     ("a_cleared_environment_changes_nothing", a_cleared_environment_changes_nothing),
     ("another_user_changes_nothing", another_user_changes_nothing),
+    ("volumes_above_our_files_change_nothing", volumes_above_our_files_change_nothing),
     ("a_read_only_root_changes_nothing", a_read_only_root_changes_nothing),
     ("disabled_sees_and_uses_the_whole_card", disabled_sees_and_uses_the_whole_card),
     ("two_side_by_side_keep_to_their_own", two_side_by_side_keep_to_their_own),
@@ -155,6 +156,24 @@ fn another_user_changes_nothing(lab: &Lab) -> Result<()> {
     let remove = container.exec(&["python3.11", "-c", "import os; os.remove('/etc/ld.so.preload')"])?;
     ensure!(remove.code != 0, "root of the container can remove the preload list");
     expect(&container, &[("total", json!(3072)), ("alloc:3073", json!(2))])
+}
+
+/// A volume at /run or /etc is mounted before our files, or it would hide them, and the loader would go on without the interposer.
+fn volumes_above_our_files_change_nothing(lab: &Lab) -> Result<()> {
+    let (run, etc) = (lab.dir().join("volume-run"), lab.dir().join("volume-etc"));
+    std::fs::create_dir_all(&run)?;
+    std::fs::create_dir_all(&etc)?;
+    let volumes = vec![(run.clone(), "/run".to_owned()), (etc.clone(), "/etc".to_owned())];
+    let container = lab.run(&Ask { volumes, ..Ask::share("3") })?;
+    expect(&container, &[("total", json!(3072)), ("alloc:2900", json!(0)), ("alloc:200", json!(2))])?;
+    drop(container);
+    // A volume over our own place is refused.
+    for place in ["/run/gpu-quota", "/etc/ld.so.preload", "/var/run/gpu-quota/limits"] {
+        let volumes = vec![(run.clone(), place.to_owned())];
+        let words = lab.refused(&Ask { volumes, ..Ask::share("3") })?;
+        ensure!(words.contains(place) && words.contains("mount it elsewhere"), "{words}");
+    }
+    Ok(())
 }
 
 fn a_read_only_root_changes_nothing(lab: &Lab) -> Result<()> {
