@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const COMPONENTS: &str = "main contrib non-free";
+const COMPONENTS: &str = "main contrib non-free non-free-firmware";
 /// Debian's releases, as a machine's own sources may call them.
 const RELEASES: [&str; 9] =
     ["bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable", "testing"];

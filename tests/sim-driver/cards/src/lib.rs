@@ -6,7 +6,7 @@
 pub mod scenario;
 pub mod state;
 
-pub use scenario::{Card, Scenario};
+pub use scenario::{Card, Instance, Scenario};
 pub use state::{Full, State, Use};
 
 use std::path::PathBuf;

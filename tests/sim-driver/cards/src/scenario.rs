@@ -38,6 +38,33 @@ pub struct Card {
     pub compute_capability: (i32, i32),
     /// Fallen off the bus: every call on it fails.
     pub lost: bool,
+    /// In need of a reset: what is not its name or address fails.
+    pub needs_reset: bool,
+    /// The driver does not tell its memory, as on chips that share the host's.
+    pub memory_unsupported: bool,
+    /// How long the driver takes to hand out the card, in milliseconds.
+    pub slow_ms: u64,
+    /// Whether MIG is on; absent: the card has no MIG.
+    pub mig: Option<bool>,
+    /// The MIG instances, in NVML's order.
+    #[serde(rename = "instance")]
+    pub instances: Vec<Instance>,
+}
+
+/// A MIG instance: a compute instance of a GPU instance of a card.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instance {
+    /// `MIG-...`.
+    pub uuid: String,
+    /// Number of the GPU instance.
+    pub gpu_instance: u32,
+    /// Number of the compute instance within it.
+    pub compute_instance: u32,
+    /// Profile, such as `1g.10gb`.
+    pub profile: String,
+    /// Memory in MiB.
+    pub memory_mib: u64,
 }
 
 impl Default for Card {
@@ -50,6 +77,11 @@ impl Default for Card {
             memory_mib: 16_130,
             compute_capability: (7, 0),
             lost: false,
+            needs_reset: false,
+            memory_unsupported: false,
+            slow_ms: 0,
+            mig: None,
+            instances: Vec::new(),
         }
     }
 }
@@ -131,6 +163,15 @@ mod tests {
         assert_eq!((scenario.cards.len(), scenario.cards[0].memory()), (1, 16_130 << 20));
         assert_eq!(scenario.cards[0].pci(), (0, 0, 0x1e));
         assert_eq!(scenario.cards[0].uuid_bytes()[..3], [0x5b, 0xa4, 0x53]);
+    }
+
+    #[test]
+    fn the_scenarios_beside_the_driver_can_be_read() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+        let read =
+            |name: &str| -> Scenario { toml::from_str(&std::fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
+        assert_eq!(read("dgx-h100.toml").cards.len(), 8);
+        assert_eq!(read("mixed.toml").cards[0].instances[1].gpu_instance, 2);
     }
 
     #[test]

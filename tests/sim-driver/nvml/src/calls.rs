@@ -2,4 +2,5 @@
 
 mod devices;
 mod memory;
+mod mig;
 mod system;

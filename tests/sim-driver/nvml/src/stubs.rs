@@ -1,7 +1,5 @@
 //! The exports that are not simulated. Made by `build.rs`.
 #![expect(unsafe_code, reason = "exported under the C names")]
-
-/// `NVML_ERROR_NOT_SUPPORTED`.
-const NOT_SUPPORTED: u32 = 3;
+use crate::node::NOT_SUPPORTED;
 
 include!(concat!(env!("OUT_DIR"), "/stubs.rs"));

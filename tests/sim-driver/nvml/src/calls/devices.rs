@@ -1,7 +1,7 @@
 //! Devices: handles, names, addresses, and the sensors of an idle card.
 #![expect(unsafe_code, reason = "exported under the C names")]
-use crate::node::{Handle, card, handle, node};
-use crate::out::{field, put, put_text, text};
+use crate::node::{Handle, card, handle, instance, instance_handle, node};
+use crate::out::{INVALID_ARGUMENT, NOT_FOUND, field, put, put_text, text};
 use std::ffi::{c_char, c_void};
 
 #[unsafe(no_mangle)]
@@ -18,7 +18,7 @@ extern "C" fn nvmlDeviceGetCount_v2(count: *mut u32) -> u32 {
 extern "C" fn nvmlDeviceGetHandleByIndex(index: u32, device: *mut Handle) -> u32 {
     match handle(|place, _| place == index as usize) {
         // An index beyond the count is the argument's fault.
-        Err(6) => 2,
+        Err(NOT_FOUND) => INVALID_ARGUMENT,
         found => put(device, found),
     }
 }
@@ -31,7 +31,10 @@ extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: *mut Handle) -> 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut Handle) -> u32 {
     let Some(uuid) = text(uuid) else { return 2 };
-    put(device, handle(|_, card| card.uuid == uuid))
+    match handle(|_, card| card.uuid == uuid) {
+        Err(NOT_FOUND) => put(device, instance_handle(|_, _, instance| instance.uuid == uuid)),
+        found => put(device, found),
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -47,12 +50,20 @@ extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, device: *mut H
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetName(device: Handle, name: *mut u8, length: u32) -> u32 {
-    put_text(name, length, card(device).map(|(_, card)| card.name.as_str()))
+    let text = card(device).and_then(|(_, card)| {
+        Ok(match instance(device)? {
+            Some(instance) => format!("{} MIG {}", card.name, instance.profile),
+            None => card.name.clone(),
+        })
+    });
+    put_text(name, length, text.as_deref().map_err(|error| *error))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetUUID(device: Handle, uuid: *mut u8, length: u32) -> u32 {
-    put_text(uuid, length, card(device).map(|(_, card)| card.uuid.as_str()))
+    let known = card(device)
+        .and_then(|(_, card)| Ok(instance(device)?.map_or(card.uuid.as_str(), |instance| instance.uuid.as_str())));
+    put_text(uuid, length, known)
 }
 
 #[unsafe(no_mangle)]

@@ -63,6 +63,7 @@ extern "C" fn nvmlErrorString(error: u32) -> *const c_char {
         7 => c"Insufficient Size",
         9 => c"Driver Not Loaded",
         15 => c"GPU is lost",
+        16 => c"GPU requires reset",
         _ => c"Unknown Error",
     };
     text.as_ptr()
