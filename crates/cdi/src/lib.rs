@@ -5,13 +5,17 @@
 
 pub mod dirs;
 pub mod name;
+pub mod read;
 pub mod spec;
+pub mod transform;
 pub mod validate;
 pub mod version;
 pub mod write;
 
 pub use dirs::{Conflict, DEFAULT_DIRS, conflicts, kind_of};
+pub use read::{ReadError, read};
 pub use spec::{ContainerEdits, Device, DeviceNode, Hook, Mount, Spec};
+pub use transform::{Side, transform};
 pub use validate::{Broken, validate};
 pub use version::minimum_version;
-pub use write::{WriteError, Written, remove, write};
+pub use write::{Format, WriteError, Written, remove, write, write_bytes};
