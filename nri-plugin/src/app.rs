@@ -76,6 +76,12 @@ impl App {
                 for bad in &found.bad {
                     warn!(?bad, "card out of use");
                 }
+                for slice in &found.slices {
+                    info!(id = %slice.id, name = slice.name, "MIG instance; shares of it cannot be given yet");
+                }
+                for warning in &found.warnings {
+                    warn!("{warning}");
+                }
             }
             Err(error) => warn!("no cards yet, they are looked for when a container asks: {error}"),
         }

@@ -2,7 +2,7 @@
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
 use clap::{Parser, ValueEnum};
-use inventory::Sources;
+use inventory::{Profile, Sources};
 use policy::{Isolation, Rules};
 use quota::{ShareRule, Unit};
 use serde::Deserialize;
@@ -54,9 +54,18 @@ struct Settings {
     /// The host's procfs [default: /proc]
     #[arg(long)]
     proc_root: Option<PathBuf>,
+    /// The host's sysfs [default: /sys]
+    #[arg(long)]
+    sys_root: Option<PathBuf>,
     /// NVML's library file [default: libnvidia-ml.so.1 below the driver root]
     #[arg(long)]
     nvml_path: Option<PathBuf>,
+    /// Folders below the driver root to search for libraries before the known ones
+    #[arg(long, value_delimiter = ',')]
+    library_search_path: Option<Vec<PathBuf>>,
+    /// Which of the driver's files containers get; as cdi-gen's [default: compute]
+    #[arg(long)]
+    profile: Option<ProfileSetting>,
     /// Unit in which this node counts `aliyun.com/gpu-mem` [default: auto]
     #[arg(long)]
     unit: Option<UnitSetting>,
@@ -98,6 +107,18 @@ enum IsolationSetting {
     PerContainer,
     /// nobody: the node label `cgpu.disable.isolation=true`
     Off,
+}
+
+/// Which of the driver's files containers get.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum ProfileSetting {
+    /// CUDA, OpenCL, NVML
+    Compute,
+    /// also graphics and video
+    Graphics,
+    /// everything of the driver's version
+    Full,
 }
 
 /// The settings in force.
@@ -203,6 +224,14 @@ impl Config {
                 driver_root: path(over.driver_root, under.driver_root, "/"),
                 dev_root: path(over.dev_root, under.dev_root, "/"),
                 proc_root: path(over.proc_root, under.proc_root, "/proc"),
+                sys_root: path(over.sys_root, under.sys_root, "/sys"),
+                library_paths: over.library_search_path.or(under.library_search_path).unwrap_or_default(),
+                profile: match over.profile.or(under.profile) {
+                    None | Some(ProfileSetting::Compute) => Profile::Compute,
+                    Some(ProfileSetting::Graphics) => Profile::Graphics,
+                    Some(ProfileSetting::Full) => Profile::Full,
+                },
+                ..Sources::default()
             },
             unit: match over.unit.or(under.unit) {
                 None | Some(UnitSetting::Auto) => None,

@@ -18,4 +18,4 @@ pub use spec::{ContainerEdits, Device, DeviceNode, Hook, Mount, Spec};
 pub use transform::{Side, transform};
 pub use validate::{Broken, validate};
 pub use version::minimum_version;
-pub use write::{Format, WriteError, Written, remove, write, write_bytes};
+pub use write::{Format, WriteError, Written, make_folder, remove, write, write_bytes};

@@ -113,7 +113,7 @@ pub fn write_bytes(bytes: &[u8], path: &Path) -> Result<Written, WriteError> {
     if readable(path) && fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(Written::Same);
     }
-    make(dir)?;
+    make_folder(dir)?;
     sweep(dir, &name);
     // Two writers in two containers can have the same process id, so the name is random.
     let temporary = dir.join(format!(".{name}.{:016x}.tmp", RandomState::new().build_hasher().finish()));
@@ -150,11 +150,14 @@ fn readable(path: &Path) -> bool {
 }
 
 /// Makes a folder and those above it that are missing, all with mode 0755 whatever the umask.
-fn make(dir: &Path) -> Result<(), WriteError> {
+///
+/// # Errors
+/// [`WriteError::Io`].
+pub fn make_folder(dir: &Path) -> Result<(), WriteError> {
     if dir.is_dir() {
         return Ok(());
     }
-    make(folder(dir))?;
+    make_folder(folder(dir))?;
     match DirBuilder::new().mode(0o755).create(dir) {
         Ok(()) => {}
         // Somebody else was faster.

@@ -1,18 +1,24 @@
-//! What this node has, and what a container needs to use it: cards, driver files, device nodes.
+//! What this node has, and what a container needs to use it: cards, MIG instances, driver files, device nodes.
 //!
 //! The boot file of `cdi-gen` and the daemon's answers are made of the same [`Inventory`], so they cannot disagree. One bad card costs one card.
 //! `unsafe` is in `nvml/raw.rs` alone.
 
+mod card;
 mod edits;
 pub mod files;
 pub mod nodes;
 mod nvml;
+pub mod pci;
 pub mod root;
+mod scan;
+pub mod version;
 
-use quota::{Bytes, CardId};
+pub use card::{BadCard, Card, MigSlice};
+pub use files::{Profile, Socket, is_static_program};
+
 use std::path::PathBuf;
 
-/// Where to look.
+/// Where to look, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// NVML's library file; `None`: `libnvidia-ml.so.1` below the driver root, else the loader's.
@@ -23,11 +29,31 @@ pub struct Sources {
     pub dev_root: PathBuf,
     /// The host's procfs.
     pub proc_root: PathBuf,
+    /// The host's sysfs.
+    pub sys_root: PathBuf,
+    /// Folders to search for libraries before the known ones, as seen within the driver root.
+    pub library_paths: Vec<PathBuf>,
+    /// Which of the driver's files to give.
+    pub profile: Profile,
+    /// The driver's sockets to give.
+    pub sockets: Vec<Socket>,
+    /// Make device nodes that are missing or wrong.
+    pub create_nodes: bool,
 }
 
 impl Default for Sources {
     fn default() -> Self {
-        Self { nvml_path: None, driver_root: "/".into(), dev_root: "/".into(), proc_root: "/proc".into() }
+        Self {
+            nvml_path: None,
+            driver_root: "/".into(),
+            dev_root: "/".into(),
+            proc_root: "/proc".into(),
+            sys_root: "/sys".into(),
+            library_paths: Vec::new(),
+            profile: Profile::default(),
+            sockets: Vec::new(),
+            create_nodes: false,
+        }
     }
 }
 
@@ -36,40 +62,18 @@ impl Default for Sources {
 pub struct Inventory {
     /// The running driver's version, such as `550.163.01`.
     pub driver_version: String,
-    /// The cards that can be given.
+    /// The cards that can be given whole.
     pub cards: Vec<Card>,
-    /// The cards that cannot, and why.
+    /// The MIG instances that can be given; their cards are not in [`Inventory::cards`].
+    pub slices: Vec<MigSlice>,
+    /// The cards and instances that cannot, and why.
     pub bad: Vec<BadCard>,
+    /// The cards that are left out on purpose, and why: nothing is wrong with them.
+    pub left_out: Vec<BadCard>,
+    /// What is worth knowing and costs no card.
+    pub warnings: Vec<String>,
     files: files::DriverFiles,
     nodes: nodes::ControlNodes,
-}
-
-/// A card that can be given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
-    /// NVML's index.
-    pub index: u32,
-    /// The card's identity.
-    pub id: CardId,
-    /// The product's name.
-    pub name: String,
-    /// PCI address as NVML prints it, such as `00000000:00:1E.0`.
-    pub pci_bus_id: String,
-    /// The card's whole memory; `None` where NVML does not tell, and then no share of it can be given.
-    pub memory: Option<Bytes>,
-    /// `/dev/nvidia<minor>`.
-    pub node: nodes::Node,
-}
-
-/// A card that cannot be given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadCard {
-    /// NVML's index.
-    pub index: u32,
-    /// PCI address, where it could be found out.
-    pub pci_bus_id: Option<String>,
-    /// What is wrong.
-    pub reason: String,
 }
 
 /// Why the node's cards cannot be known or given.
@@ -84,6 +88,20 @@ pub enum InventoryError {
         path: PathBuf,
         /// The loader's words.
         reason: String,
+    },
+    /// Neither driver nor card.
+    #[error("no NVIDIA GPU on the PCI bus ({path}), and no driver")]
+    NoHardware {
+        /// Where sysfs lists the bus.
+        path: PathBuf,
+    },
+    /// Not the kind of machine whose GPUs are reached by `/dev/nvidia*`.
+    #[error(
+        "this is {what}, whose GPUs are not reached by the device nodes that we write; use NVIDIA's own toolkit here"
+    )]
+    Platform {
+        /// The platform.
+        what: &'static str,
     },
     /// The driver is installed, and its kernel module is not loaded.
     #[error("the NVIDIA driver is installed but not loaded: {0}; load it (modprobe nvidia) or reboot")]
@@ -110,46 +128,4 @@ pub enum InventoryError {
     /// The device nodes cannot be given.
     #[error(transparent)]
     Nodes(#[from] nodes::NodesError),
-}
-
-impl Sources {
-    /// Looks at the driver, its files and nodes. Takes as long as NVML takes: up to seconds for each card.
-    ///
-    /// # Errors
-    /// [`InventoryError`] where no card of the node could be given; a card that is bad by itself is in [`Inventory::bad`].
-    pub fn scan(&self) -> Result<Inventory, InventoryError> {
-        let found = nvml::read(self)?;
-        if found.cards.is_empty() {
-            // Nothing to give, so nothing is needed: a node without a usable card is not told to load more modules.
-            let (files, nodes) = (files::DriverFiles::default(), nodes::ControlNodes::default());
-            let (driver_version, bad) = (found.driver_version, found.bad);
-            return Ok(Inventory { driver_version, cards: Vec::new(), bad, files, nodes });
-        }
-        // A relative path would mean another folder to the runtime.
-        let root = std::path::absolute(&self.driver_root);
-        let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
-        let files = files::find(&root, &found.driver_version)?;
-        let majors = nodes::Majors::read(&self.proc_root)?;
-        let nodes = nodes::control(&self.dev_root, &majors)?;
-        let (mut cards, mut bad) = (Vec::new(), found.bad);
-        for seen in found.cards {
-            match nodes::card(&self.dev_root, &majors, seen.minor) {
-                Ok(node) => cards.push(Card {
-                    index: seen.index,
-                    id: seen.id,
-                    name: seen.name,
-                    pci_bus_id: seen.pci_bus_id,
-                    memory: seen.memory,
-                    node,
-                }),
-                Err(error) => bad.push(BadCard {
-                    index: seen.index,
-                    pci_bus_id: Some(seen.pci_bus_id),
-                    reason: error.to_string(),
-                }),
-            }
-        }
-        bad.sort_by_key(|card| card.index);
-        Ok(Inventory { driver_version: found.driver_version, cards, bad, files, nodes })
-    }
 }

@@ -26,8 +26,14 @@ impl Root {
     /// The file that `inside` names, as a path within the root without links; `None` where it is not there.
     #[must_use]
     pub fn resolve(&self, inside: &Path) -> Option<PathBuf> {
+        self.resolve_in(Path::new("/"), inside)
+    }
+
+    /// The same for a path that starts in `folder`, a path within the root without links.
+    #[must_use]
+    pub fn resolve_in(&self, folder: &Path, inside: &Path) -> Option<PathBuf> {
         let mut left: Vec<PathBuf> = parts(inside);
-        let mut at = PathBuf::from("/");
+        let mut at = folder.to_owned();
         let mut links = 0;
         while let Some(part) = left.pop() {
             if part == Path::new("..") {

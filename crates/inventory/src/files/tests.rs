@@ -9,13 +9,25 @@ const VERSION: &str = "550.163.01";
 const I386: u16 = 3;
 
 fn machine() -> u16 {
-    MACHINE.0
+    elf::MACHINE.0
 }
 
 /// A 64-bit ELF file with a dynamic section that names `soname`.
 fn elf(machine: u16, soname: &str) -> Vec<u8> {
-    let strings = [b"\0", soname.as_bytes(), b"\0"].concat();
-    let dynamic: Vec<u8> = [14_u64, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    needing(machine, soname, &[])
+}
+
+/// The same, and what it needs.
+fn needing(machine: u16, soname: &str, needed: &[&str]) -> Vec<u8> {
+    let mut strings = [b"\0", soname.as_bytes(), b"\0"].concat();
+    let mut words = vec![14_u64, 1];
+    for name in needed {
+        words.extend([1, strings.len() as u64]);
+        strings.extend(name.as_bytes());
+        strings.push(0);
+    }
+    words.extend([0, 0]);
+    let dynamic: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let sections = 64 + strings.len() + dynamic.len();
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     file.extend([3_u16, machine].iter().flat_map(|word| word.to_le_bytes()));
@@ -66,7 +78,17 @@ impl Tree {
     }
 
     fn find(&self) -> Result<DriverFiles, FilesError> {
-        find(self.0.path(), VERSION)
+        self.find_for(Profile::Compute)
+    }
+
+    fn find_for(&self, profile: Profile) -> Result<DriverFiles, FilesError> {
+        find(&self.sources(profile), self.0.path(), VERSION)
+    }
+
+    /// Nothing of the machine's own.
+    fn sources(&self, profile: Profile) -> Sources {
+        let (sys_root, proc_root) = (self.path("sys"), self.path("proc"));
+        Sources { driver_root: self.0.path().to_owned(), sys_root, proc_root, profile, ..Sources::default() }
     }
 }
 
@@ -92,7 +114,7 @@ fn a_split_layout_with_alternatives_is_found_whole() {
         [("libcuda.so.1", cuda), ("libnvidia-gpucomp.so.1", gpucomp), ("libnvidia-ml.so.1", ml)],
         "links are followed inside the root, and graphics libraries are not for computing"
     );
-    assert_eq!(found.smi, Some(smi));
+    assert_eq!(found.others, BTreeMap::from([("/usr/bin/nvidia-smi".to_owned(), smi)]));
 }
 
 #[test]
@@ -110,7 +132,7 @@ fn only_the_running_version_and_only_this_machine_count() {
     let found = tree.find().unwrap();
     assert_eq!(found.libraries.keys().collect::<Vec<_>>(), ["libcuda.so.1", "libnvidia-ml.so.1"]);
     assert_eq!(found.libraries["libcuda.so.1"], cuda);
-    assert_eq!(found.smi, None);
+    assert_eq!(found.others, BTreeMap::new());
 }
 
 #[test]
@@ -129,6 +151,9 @@ fn another_version_is_named() {
     tree.library("usr/lib64", "nvidia-ml", VERSION);
     let error = tree.find().unwrap_err().to_string();
     assert!(error.contains("libcuda.so.1") && error.contains(VERSION) && error.contains("535.261.03"), "{error}");
+    // A library of another word size is no version that could be used.
+    tree.put("usr/lib/libcuda.so.390.1", &elf(I386, "libcuda.so.1"));
+    assert!(!tree.find().unwrap_err().to_string().contains("390.1"));
     let error = Tree::new().find().unwrap_err().to_string();
     assert!(error.contains("found versions: none"), "{error}");
 }
@@ -160,7 +185,8 @@ fn a_root_that_no_cdi_file_can_name_is_refused() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, elf(machine(), &format!("lib{name}.so.1"))).unwrap();
     }
-    assert!(matches!(find(&root, VERSION), Err(FilesError::NotText { .. })));
+    let sources = tree.sources(Profile::Compute);
+    assert!(matches!(find(&sources, &root, VERSION), Err(FilesError::NotText { .. })));
 }
 
 #[test]
@@ -168,7 +194,128 @@ fn nvml_is_not_taken_from_a_folder_of_another_word_size() {
     let tree = Tree::new();
     tree.put("usr/lib64/libnvidia-ml.so.1", &elf(I386, "libnvidia-ml.so.1"));
     let root = Root::new(tree.0.path());
-    assert_eq!(library(&root, "libnvidia-ml.so.1"), None);
+    assert_eq!(library(&root, &[], "libnvidia-ml.so.1"), None);
     let right = tree.put("usr/lib/nvidia/libnvidia-ml.so.1", &elf(machine(), "libnvidia-ml.so.1"));
-    assert_eq!(library(&root, "libnvidia-ml.so.1"), Some(right));
+    assert_eq!(library(&root, &[], "libnvidia-ml.so.1"), Some(right));
+}
+
+#[test]
+fn what_a_library_needs_of_the_driver_comes_along() {
+    let tree = Tree::new();
+    tree.library("usr/lib64", "cuda", VERSION);
+    tree.library("usr/lib64", "nvidia-ml", VERSION);
+    let glsi = format!("libnvidia-glsi.so.{VERSION}");
+    // Full sonames, as eglcore and its kin have them; the second in a folder of its own.
+    tree.put("usr/lib64/libEGL_nvidia.so.0", b"no library");
+    let egl = needing(machine(), "libEGL_nvidia.so.0", &["libc.so.6", &glsi]);
+    tree.put(&format!("usr/lib64/libEGL_nvidia.so.{VERSION}"), &egl);
+    tree.put(&format!("usr/lib/{TRIPLET}/{glsi}"), &needing(machine(), &glsi, &["libnvidia-newcore.so.2"]));
+    tree.put(&format!("usr/lib/libnvidia-newcore.so.{VERSION}"), &elf(machine(), "libnvidia-newcore.so.2"));
+    assert_eq!(tree.find().unwrap().libraries.len(), 2, "graphics is not for computing");
+    let found = tree.find_for(Profile::Graphics).unwrap();
+    for name in ["libEGL_nvidia.so.0", &glsi, "libnvidia-newcore.so.2"] {
+        assert!(found.libraries.contains_key(name), "{name}");
+    }
+    assert_eq!(found.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_missing_of_the_driver_is_warned_of_or_refused() {
+    let tree = Tree::new();
+    tree.library("usr/lib64", "cuda", VERSION);
+    tree.library("usr/lib64", "nvidia-ml", VERSION);
+    let opencl = needing(machine(), "libnvidia-opencl.so.1", &["libc.so.6", "libnvidia-gpucomp.so.1"]);
+    tree.put(&format!("usr/lib64/libnvidia-opencl.so.{VERSION}"), &opencl);
+    let found = tree.find().unwrap();
+    assert_eq!(found.warnings.len(), 1);
+    assert!(found.warnings[0].contains("libnvidia-opencl.so.1 needs libnvidia-gpucomp.so.1"), "{:?}", found.warnings);
+    // CUDA itself, by way of another one.
+    let cuda = needing(machine(), "libcuda.so.1", &["libnvidia-opencl.so.1"]);
+    tree.put(&format!("usr/lib64/libcuda.so.{VERSION}"), &cuda);
+    let error = tree.find().unwrap_err();
+    assert!(matches!(&error, FilesError::Incomplete { needs, .. } if needs == "libnvidia-gpucomp.so.1"), "{error}");
+}
+
+#[test]
+fn names_that_the_driver_ships_come_along() {
+    let tree = Tree::new();
+    tree.library("usr/lib64", "nvidia-ml", VERSION);
+    let cuda = tree.library("usr/lib64", "cuda", VERSION);
+    let glx = tree.put(&format!("usr/lib64/libGLX_nvidia.so.{VERSION}"), &elf(machine(), "libGLX_nvidia.so.0"));
+    tree.link("usr/lib64/libcuda.so.1", &format!("libcuda.so.{VERSION}"));
+    tree.link("usr/lib64/libcuda.so", "libcuda.so.1");
+    tree.link("usr/lib64/libGLX_indirect.so.0", &format!("libGLX_nvidia.so.{VERSION}"));
+    tree.link("usr/lib64/libnvidia-ml.so", "/usr/lib64/elsewhere");
+    let allocator = tree.library("usr/lib64", "nvidia-allocator", VERSION);
+    tree.link("usr/lib64/gbm/nvidia-drm_gbm.so", &format!("../libnvidia-allocator.so.{VERSION}"));
+    let vdpau =
+        tree.put(&format!("usr/lib64/vdpau/libvdpau_nvidia.so.{VERSION}"), &elf(machine(), "libvdpau_nvidia.so.1"));
+    let found = tree.find_for(Profile::Graphics).unwrap();
+    let of = |name: &str| found.libraries.get(name).cloned();
+    assert_eq!((of("libcuda.so"), of("libcuda.so.1")), (Some(cuda.clone()), Some(cuda)));
+    assert_eq!(of("libGLX_indirect.so.0"), Some(glx));
+    assert_eq!(of("libnvidia-ml.so"), None, "it leads nowhere");
+    assert_eq!(of("gbm/nvidia-drm_gbm.so"), Some(allocator));
+    assert_eq!(of("vdpau/libvdpau_nvidia.so.1"), Some(vdpau));
+}
+
+#[test]
+fn folders_come_from_the_search_path_and_from_the_cache_too() {
+    let tree = Tree::new();
+    let ml = tree.library("nix/store/abc/lib", "nvidia-ml", VERSION);
+    let cuda = tree.library("opt/odd", "cuda", VERSION);
+    let mut sources = tree.sources(Profile::Compute);
+    assert!(matches!(find(&sources, tree.0.path(), VERSION), Err(FilesError::Missing { .. })));
+    sources.library_paths = vec!["/opt/odd".into(), "/nix/store/abc/lib".into()];
+    let found = find(&sources, tree.0.path(), VERSION).unwrap();
+    assert_eq!((&found.libraries["libcuda.so.1"], &found.libraries["libnvidia-ml.so.1"]), (&cuda, &ml));
+    sources.library_paths.push("/opt/none".into());
+    let error = find(&sources, tree.0.path(), VERSION).unwrap_err();
+    assert!(matches!(&error, FilesError::SearchPath { path, .. } if path.ends_with("none")), "{error}");
+    sources.library_paths.clear();
+    // Nothing that is no cache does harm.
+    for bytes in [&b""[..], b"glibc-ld.so.cache1.1", &[0xff; 100]] {
+        tree.put("etc/ld.so.cache", bytes);
+        assert!(matches!(find(&sources, tree.0.path(), VERSION), Err(FilesError::Missing { .. })));
+    }
+}
+
+#[test]
+fn firmware_is_the_folder_of_the_version() {
+    let tree = Tree::new();
+    for name in ["cuda", "nvidia-ml"] {
+        tree.library("usr/lib64", name, VERSION);
+    }
+    let folder = format!("lib/firmware/nvidia/{VERSION}");
+    tree.put(&format!("{folder}/readme"), b"");
+    let firmware = |tree: &Tree| tree.find().unwrap().others.remove(&format!("/{folder}"));
+    assert_eq!(firmware(&tree), None);
+    tree.put(&format!("{folder}/ucodes_ga10x.bin"), b"");
+    assert_eq!(firmware(&tree), Some(tree.path(&folder)));
+    // The kernel looks at a folder of its own first, which of a driver container is told with the container's root.
+    let custom = tree.put(&format!("fw/nvidia/{VERSION}/gsp_ga10x.bin"), b"");
+    tree.put("sys/module/firmware_class/parameters/path", format!("{}/fw\n", tree.0.path().display()).as_bytes());
+    assert_eq!(firmware(&tree).as_deref(), custom.parent());
+}
+
+#[test]
+fn configuration_and_sockets_are_given_when_asked_for() {
+    let tree = Tree::new();
+    for name in ["cuda", "nvidia-ml"] {
+        tree.library("usr/lib64", name, VERSION);
+    }
+    tree.put("etc/OpenCL/vendors/nvidia.icd", b"");
+    tree.put("usr/share/vulkan/icd.d/nvidia_icd.json", b"{}");
+    tree.put("usr/share/glvnd/egl_vendor.d/10_nvidia.json", b"{}");
+    let socket = tree.put("run/nvidia-persistenced/socket", b"");
+    let paths = |files: DriverFiles| files.others.into_keys().collect::<Vec<_>>();
+    assert_eq!(paths(tree.find().unwrap()), ["/etc/OpenCL/vendors/nvidia.icd"]);
+    let graphics = paths(tree.find_for(Profile::Graphics).unwrap());
+    let vulkan = "/etc/vulkan/icd.d/nvidia_icd.json";
+    assert_eq!(graphics, ["/etc/OpenCL/vendors/nvidia.icd", vulkan, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"]);
+    let mut sources = tree.sources(Profile::Compute);
+    sources.sockets = vec![Socket::Persistenced, Socket::Mps];
+    let found = find(&sources, tree.0.path(), VERSION).unwrap();
+    assert_eq!(found.sockets, BTreeMap::from([("/run/nvidia-persistenced/socket".to_owned(), socket)]));
+    assert!(found.warnings[0].contains("/tmp/nvidia-mps"), "{:?}", found.warnings);
 }
