@@ -1,5 +1,6 @@
 //! A node to run `cdi-gen` on: a driver root, device nodes, procfs and the simulated NVML, all in one temporary folder.
 use cdi::Spec;
+use cdi_gen::report::Report;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -122,8 +123,18 @@ impl Node {
         self.path("cdi/gpu.json")
     }
 
+    /// The status file that the last run left.
+    pub fn status(&self) -> Report {
+        Report::read(&self.path("cdi-gen/gpu.json.status.json")).unwrap()
+    }
+
     /// `cdi-gen generate` of this node, behind `before` (a shell line that ends in `exec "$@"`).
     pub fn command(&self, before: Option<&str>) -> Command {
+        self.subcommand(before, "generate")
+    }
+
+    /// The same for another command that takes the same flags.
+    pub fn subcommand(&self, before: Option<&str>, name: &str) -> Command {
         let program = env!("CARGO_BIN_EXE_cdi-gen");
         let mut command = match before {
             None => Command::new(program),
@@ -133,9 +144,10 @@ impl Node {
                 shell
             }
         };
-        command.env("SIM_DRIVER_DIR", self.path("sim")).arg("generate");
+        command.env("SIM_DRIVER_DIR", self.path("sim")).arg(name);
         command.arg("--driver-root").arg(&self.driver).arg("--dev-root").arg(self.dir.path());
-        command.arg("--proc-root").arg(self.path("proc")).arg("--spec-dirs").arg(self.path("etc"));
+        command.arg("--proc-root").arg(self.path("proc")).arg("--sys-root").arg(self.path("sys"));
+        command.arg("--spec-dirs").arg(self.path("etc"));
         if let Some(nvml) = &self.nvml {
             command.arg("--nvml-path").arg(nvml);
         }
@@ -144,7 +156,12 @@ impl Node {
 
     /// Runs it; the exit code, and what it said.
     pub fn run(&self, more: &[&str]) -> (i32, String) {
-        ended(self.command(None).arg("--output").arg(self.output()).args(more).output().unwrap())
+        self.run_as("generate", more)
+    }
+
+    /// The same for another command.
+    pub fn run_as(&self, name: &str, more: &[&str]) -> (i32, String) {
+        ended(self.subcommand(None, name).arg("--output").arg(self.output()).args(more).output().unwrap())
     }
 
     /// Runs it, which must go well, and reads the file as a runtime would.
