@@ -1,8 +1,14 @@
 //! `cdi-gen generate` as a program, on nodes as the field reports them. What needs root or the simulated driver says so when it is skipped.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may panic too")]
 
+mod cards;
+mod commands;
+mod content;
 mod drivers;
+mod kill;
+mod layouts;
 mod node;
+mod watch;
 mod writing;
 
 use node::{NVIDIA, Node, UVM, VERSION};

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 pub const VERSION: &str = "550.163.01";
 pub const NVIDIA: u32 = 195;
 pub const UVM: u32 = 510;
-const TRIPLET: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
+pub const TRIPLET: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
 
 /// The folder that `variable` names, or the default one, with what is needed in it. A missing one fails the test: only a missing GPU may skip one.
 fn given(variable: &str, default: Option<PathBuf>, needed: &str, task: &str) -> PathBuf {
@@ -79,6 +79,29 @@ impl Node {
     pub fn devices(&self, rows: &str) {
         let text = format!("Character devices:\n  1 mem\n{rows}\nBlock devices:\n  7 loop\n");
         fs::write(self.path("proc/devices"), text).unwrap();
+    }
+
+    /// A file of any content.
+    pub fn put(&self, inside: &str, text: &str) {
+        let path = self.path(inside);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A display controller of NVIDIA on the PCI bus (another vendor's for another driver), held by a kernel driver.
+    pub fn pci(&self, address: &str, driver: &str) {
+        let folder = format!("sys/bus/pci/devices/{address}");
+        let vendor = if driver == "i915" { "0x8086\n" } else { "0x10de\n" };
+        self.put(&format!("{folder}/vendor"), vendor);
+        self.put(&format!("{folder}/class"), "0x030200\n");
+        symlink(format!("../../../../bus/pci/drivers/{driver}"), self.path(&folder).join("driver")).unwrap();
+    }
+
+    /// The staged hook program.
+    pub fn hook(&self) -> Option<PathBuf> {
+        let program = self.simulated.parent()?.join("gpu-quota-ldcache-hook");
+        assert!(program.exists(), "no {}; run cargo xtask build", program.display());
+        Some(program)
     }
 
     /// A driver in Debian's layout, made of the simulated libraries, which have the right sonames.
