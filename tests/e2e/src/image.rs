@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// A static busybox alone; also what pods' sandboxes run.
 pub const BUSYBOX: &str = "docker.io/local/busybox:1";
-/// A glibc root with Python and the GPU client programs, busybox, and the tests' CUDA client at `/opt/client.py`.
+/// A glibc root with Python and the GPU client programs, busybox, and the tests' own in `/opt`: a CUDA client, and one that tells what it sees.
 pub const GUEST: &str = "docker.io/local/guest:1";
 
 /// The commands that busybox serves in the images.
@@ -22,13 +22,23 @@ pub fn make(dir: &Path, cache: &Path) -> Result<Vec<PathBuf>> {
     let small = dir.join("busybox");
     add_busybox(&small, &busybox)?;
     let guest = dir.join("guest");
-    add_busybox(&guest, &busybox)?;
-    fs::create_dir_all(guest.join("opt"))?;
-    fs::write(guest.join("opt/client.py"), include_str!("../guest/client.py"))?;
+    add_to_guest(&guest, cache)?;
     Ok(vec![
         layout(dir, "busybox", BUSYBOX, &[&small])?,
         layout(dir, "guest", GUEST, &[&cache.join("guest-root"), &guest])?,
     ])
+}
+
+/// Writes into `root` what the guest image has beside the fetched root: busybox and the tests' own programs.
+///
+/// # Errors
+/// Where a part is missing.
+pub fn add_to_guest(root: &Path, cache: &Path) -> Result<()> {
+    add_busybox(root, &cache.join("busybox/bin/busybox"))?;
+    fs::create_dir_all(root.join("opt"))?;
+    fs::write(root.join("opt/client.py"), include_str!("../guest/client.py"))?;
+    fs::write(root.join("opt/look.py"), include_str!("../guest/look.py"))?;
+    Ok(())
 }
 
 fn add_busybox(root: &Path, busybox: &Path) -> Result<()> {

@@ -14,6 +14,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
+/// The kind of our CDI devices.
+pub const KIND: &str = "gpu-quota.io/gpu";
+
 /// A node with everything on it.
 #[derive(Debug)]
 pub struct Lab {
@@ -82,18 +85,24 @@ impl Ask {
 }
 
 impl Lab {
-    /// Brings everything up.
+    /// Brings everything up, with the newest release of containerd.
     ///
     /// # Errors
     /// Where a part does not come up, with the end of its log.
     pub fn start(real_driver: bool) -> Result<Self> {
+        Self::start_with(&newest()?, real_driver)
+    }
+
+    /// Brings everything up, with a release of containerd.
+    ///
+    /// # Errors
+    /// Where a part does not come up, with the end of its log.
+    pub fn start_with(version: &str, real_driver: bool) -> Result<Self> {
         ensure!(rustix::process::geteuid().is_root(), "containers need root; run as root");
         let (stage, cache) = (parts::stage()?, parts::cache()?);
         let dir = Scratch::new()?;
         let node = if real_driver { Node::real() } else { Node::simulated(dir.path(), &stage, &cache, None)? };
-        let release = Release::fetched(&cache, &parts::containerd_version())?;
-        let containerd = Containerd::start(&dir.path().join("c"), release, &cache)?;
-        let lab = Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir };
+        let lab = Self::without_daemon(dir, node, version)?;
         lab.start_plugin()?;
         Ok(lab)
     }
@@ -108,13 +117,24 @@ impl Lab {
         let node = Node::simulated(dir.path(), &stage, &cache, None)?;
         let containerd_dir = dir.path().join("c");
         plugin::install(&containerd_dir.join("nri-plugins"), dir.path(), &stage, &node)?;
-        let release = Release::fetched(&cache, &parts::containerd_version())?;
+        let release = Release::fetched(&cache, &newest()?)?;
         let containerd = Containerd::start(&containerd_dir, release, &cache)?;
         let log = dir.path().join(plugin::LOG);
         wait_for("containerd to start the daemon", || {
             Ok(std::fs::read_to_string(&log).is_ok_and(|log| log.contains("the book is rebuilt")))
         })
         .with_context(|| tail(&log))?;
+        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
+    }
+
+    /// A release of containerd on a node that is there already, without the daemon: a container gets what its CDI devices say. containerd looks for
+    /// CDI files in `c/cdi` of the scratch folder.
+    ///
+    /// # Errors
+    /// Where containerd does not come up.
+    pub fn without_daemon(dir: Scratch, node: Node, version: &str) -> Result<Self> {
+        let (stage, cache) = (parts::stage()?, parts::cache()?);
+        let containerd = Containerd::start(&dir.path().join("c"), Release::fetched(&cache, version)?, &cache)?;
         Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
     }
 
@@ -129,13 +149,8 @@ impl Lab {
     /// # Errors
     /// Where it fails.
     pub fn generate_cdi(&self) -> Result<(String, PathBuf)> {
-        let dir = self.dir.path().join("c/cdi");
-        let file = dir.join("gpu-quota.io-gpu.json");
-        let mut command = self.node.command(&self.stage.join("cdi-gen"));
-        command.arg("generate").args(&self.node.flags).arg("--output").arg(&file).arg("--spec-dirs").arg(&dir);
-        let output = command.output().context("cannot run cdi-gen")?;
-        ensure!(output.status.success(), "cdi-gen: {}", String::from_utf8_lossy(&output.stderr));
-        Ok((String::from_utf8_lossy(&output.stdout).trim().to_owned(), file))
+        let file = self.dir.path().join("c/cdi/gpu-quota.io-gpu.json");
+        Ok((self.node.generate_cdi(&self.stage, KIND, &file)?, file))
     }
 
     /// Starts the daemon.
@@ -248,6 +263,10 @@ impl Lab {
         };
         self.containerd.cri.create(sandbox, config.clone(), container)
     }
+}
+
+fn newest() -> Result<String> {
+    parts::containerd_versions().pop().context("no release of containerd")
 }
 
 /// The host's network, so that no network plugin is needed; pid namespaces as pods have them.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 /// The version of the driver that the simulated node has.
 pub const DRIVER: &str = "550.163.01";
 
-/// The version of containerd to test against: the one that is fetched, or another in the cache folder, named by `GPU_QUOTA_CONTAINERD`.
+/// The releases of containerd to test against, the newest last: those that are fetched, or one in the cache folder that `GPU_QUOTA_CONTAINERD` names.
 #[must_use]
-pub fn containerd_version() -> String {
-    std::env::var("GPU_QUOTA_CONTAINERD").unwrap_or_else(|_| "2.1.9".to_owned())
+pub fn containerd_versions() -> Vec<String> {
+    let fetched = || ["1.7.24", "2.1.9"].map(str::to_owned).to_vec();
+    std::env::var("GPU_QUOTA_CONTAINERD").map_or_else(|_| fetched(), |version| vec![version])
 }
 
 /// The stage folder.

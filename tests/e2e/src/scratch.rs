@@ -119,6 +119,18 @@ fn empty(dir: &Path) {
         // Stays where somebody else has a container in it.
         let _ = fs::remove_dir(group);
     }
+    for group in groups(&own_group(dir)) {
+        for below in fs::read_dir(&group).into_iter().flatten().flatten() {
+            let _ = fs::remove_dir(below.path());
+        }
+        let _ = fs::remove_dir(group);
+    }
+}
+
+/// The cgroup of the run in `dir`, for what can be told where to put its containers.
+#[must_use]
+pub fn own_group(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The programs that run in the folder, and the processes whose root file system is in it.
