@@ -20,7 +20,7 @@ const ODD: &str = "driver of Zoë";
 /// The kind of that node's devices.
 const ODD_KIND: &str = "gpu-quota.io/odd";
 /// The formats of CDI files that are tested, JSON first. To be joined by "yaml" when cdi-gen writes it.
-const FORMATS: [&str; 1] = ["json"];
+const FORMATS: [&str; 2] = ["json", "yaml"];
 /// What looks around in a container.
 const LOOK: [&str; 2] = ["/usr/bin/python3.11", "/opt/look.py"];
 
