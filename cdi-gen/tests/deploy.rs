@@ -6,7 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const UNITS: [&str; 2] = ["gpu-quota-cdi-gen.service", "gpu-quota-nri-plugin.service"];
+const UNITS: [&str; 4] = [
+    "gpu-quota-cdi-gen.service",
+    "gpu-quota-nri-plugin.service",
+    "gpu-quota-cdi-watch.service",
+    "gpu-quota-cdi-refresh.service",
+];
+/// Units that others start.
+const NOT_ENABLED: [&str; 1] = ["gpu-quota-cdi-refresh.service"];
+const RUNTIMES: [&str; 4] = ["containerd", "crio", "docker", "kubelet"];
 
 fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
@@ -62,20 +70,93 @@ fn systemd_has_nothing_to_say_about_the_units() {
 }
 
 #[test]
-fn enabled_units_are_wanted_by_every_runtime() {
+fn enabled_units_start_on_boot() {
     let root = root();
+    let enabled = UNITS.iter().filter(|unit| !NOT_ENABLED.contains(unit));
     let mut command = Command::new("systemctl");
-    command.arg(format!("--root={}", root.path().display())).arg("enable").args(UNITS);
+    command.arg(format!("--root={}", root.path().display())).arg("enable").args(enabled.clone());
     let Some(output) = run(&mut command) else { return };
     assert!(output.status.success(), "{}", text(&output));
-    let unit = fs::read_to_string(deploy().join("systemd").join(UNITS[0])).unwrap();
-    let before = unit.lines().find_map(|line| line.strip_prefix("Before=")).unwrap();
-    for runtime in ["containerd", "crio", "docker", "kubelet"] {
-        let wants = root.path().join(format!("etc/systemd/system/{runtime}.service.wants")).join(UNITS[0]);
-        assert!(wants.is_symlink(), "{}", wants.display());
-        assert!(before.split(' ').any(|other| other == format!("{runtime}.service")), "{before}");
+    for unit in enabled {
+        assert!(root.path().join("etc/systemd/system/multi-user.target.wants").join(unit).is_symlink(), "{unit}");
     }
-    assert!(root.path().join("etc/systemd/system/multi-user.target.wants").join(UNITS[1]).is_symlink());
+}
+
+/// The runtimes' own units order them among each other and after the network; ours must fit between without a cycle.
+#[test]
+fn every_runtime_waits_for_the_file_and_no_cycle_arises() {
+    let root = root();
+    let units = root.path().join("etc/systemd/system");
+    fs::write(units.join("network-online.target"), "[Unit]\nDefaultDependencies=no\n").unwrap();
+    fs::write(units.join("local-fs.target"), "[Unit]\nDefaultDependencies=no\n").unwrap();
+    for (runtime, after) in [
+        ("containerd", "network-online.target local-fs.target"),
+        ("crio", "network-online.target"),
+        ("docker", "network-online.target containerd.service"),
+        ("kubelet", "network-online.target containerd.service crio.service docker.service"),
+    ] {
+        let unit = format!(
+            "[Unit]\nAfter={after}\nWants=network-online.target\n[Service]\nExecStart=/usr/bin/cdi-gen\n[Install]\nWantedBy=multi-user.target\n"
+        );
+        fs::write(units.join(format!("{runtime}.service")), unit).unwrap();
+        let drop_in = units.join(format!("{runtime}.service.d"));
+        fs::create_dir(&drop_in).unwrap();
+        fs::copy(deploy().join("systemd/runtime.conf"), drop_in.join("50-gpu-quota.conf")).unwrap();
+    }
+    for runtime in RUNTIMES {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["verify", "--man=no"]).arg(format!("--root={}", root.path().display()));
+        let Some(output) = run(command.arg(format!("{runtime}.service"))) else { return };
+        let said = text(&output);
+        assert!(output.status.success() && !said.contains("cycle") && !said.contains("gpu-quota"), "{said}");
+    }
+    // A cycle would be seen.
+    let unit = fs::read_to_string(units.join(UNITS[0])).unwrap();
+    fs::write(units.join(UNITS[0]), unit.replace("After=", "After=kubelet.service ")).unwrap();
+    let mut command = Command::new("systemd-analyze");
+    command.args(["verify", "--man=no"]).arg(format!("--root={}", root.path().display())).arg("kubelet.service");
+    let Some(output) = run(&mut command) else { return };
+    assert!(text(&output).contains("cycle"), "{}", text(&output));
+}
+
+#[test]
+fn the_units_wait_no_longer_than_systemd_lets_them() {
+    for unit in UNITS.iter().filter(|unit| unit.contains("cdi")) {
+        let text = fs::read_to_string(deploy().join("systemd").join(unit)).unwrap();
+        let number = |key: &str| {
+            let rest = text.split_once(key)?.1;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        if let Some(wait) = number("CDI_GEN_WAIT=") {
+            assert!(wait > 0 && number("TimeoutStartSec=").is_some_and(|limit| wait * 2 < limit), "{unit}");
+        }
+        // What the unit sets is what the program reads.
+        let help = Command::new(env!("CARGO_BIN_EXE_cdi-gen")).args(["generate", "--help"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        for variable in text.split([' ', '=', '\n']).filter(|word| word.starts_with("CDI_GEN_")) {
+            assert!(help.contains(&format!("[env: {variable}=")), "{unit}: {variable}");
+        }
+    }
+}
+
+#[test]
+fn the_udev_rule_starts_the_refresh_and_udev_can_read_it() {
+    let rules = deploy().join("udev/71-gpu-quota.rules");
+    let text = fs::read_to_string(&rules).unwrap();
+    let rule: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(rule.len(), 1);
+    for part in ["SUBSYSTEM==\"module\"", "nvidia_uvm", "TAG+=\"systemd\"", UNITS[3]] {
+        assert!(rule[0].contains(part), "{part}");
+    }
+    let refresh = fs::read_to_string(deploy().join("systemd").join(UNITS[3])).unwrap();
+    assert!(!refresh.contains("RemainAfterExit"), "it would run once only");
+    let Some(output) = run(Command::new("udevadm").arg("verify").arg(&rules)) else { return };
+    let said = self::text(&output);
+    if said.contains("Unknown command verb") {
+        eprintln!("SKIPPED: udevadm has no verify (systemd 254 and later)");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
 }
 
 #[test]
