@@ -22,6 +22,21 @@ pub(crate) const ENTRY_NEW: usize = 24;
 /// A new part that follows an old one begins at a multiple of this.
 pub(crate) const ALIGN: usize = 8;
 
+/// Where the new header has the length of its strings.
+pub(crate) const LENGTH_NEW: usize = 24;
+/// Where the new header has the extension section's offset in the file; 0 for none.
+pub(crate) const EXTENSION_NEW: usize = 32;
+/// The extension section's first number; the number of its parts follows.
+pub(crate) const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
+/// The extension section's header: magic and number of parts.
+pub(crate) const EXTENSION_HEADER: usize = 8;
+/// A part of the extension section: tag, flags, offset in the file, size.
+pub(crate) const PART: usize = 16;
+/// The part with the names of `glibc-hwcaps` folders: their offsets, sorted by name.
+pub(crate) const TAG_HWCAPS: u32 = 1;
+/// The extension section begins at a multiple of this.
+pub(crate) const EXTENSION_ALIGN: usize = 4;
+
 /// The byte order bits of the flags.
 pub(crate) const ENDIAN_MASK: u8 = 3;
 /// Written by a glibc before 2.33, which did not say.
@@ -39,4 +54,11 @@ pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn long_number(bytes: &[u8], at: usize) -> Option<u64> {
     let field = bytes.get(at..)?.first_chunk::<8>()?;
     Some(u64::from_ne_bytes(*field))
+}
+
+/// Puts the number at `at`, where there is room for it.
+pub(crate) fn put(bytes: &mut [u8], at: usize, number: u32) {
+    if let Some(field) = bytes.get_mut(at..).and_then(|from| from.first_chunk_mut::<4>()) {
+        *field = number.to_ne_bytes();
+    }
 }

@@ -3,10 +3,15 @@
 //! Source of every offset and rule: glibc's `sysdeps/generic/dl-cache.h`, `elf/dl-cache.c` (loader) and `elf/cache.c` (ldconfig).
 #![forbid(unsafe_code)]
 
+mod extension;
 mod layout;
+mod order;
 mod read;
+mod write;
 
+pub use extension::hwcaps;
 pub use read::{CacheError, read};
+pub use write::{write, write_with_hwcaps};
 
 /// The flags of a library for the 64-bit loader of this machine; 0 (which no library has) on machines that we do not serve.
 pub const NATIVE: u32 = if cfg!(target_arch = "x86_64") {
@@ -26,7 +31,7 @@ pub struct Entry {
     pub path: String,
     /// What kind of library it is: see [`is_native`].
     pub flags: u32,
-    /// 0 for every processor; otherwise which ones (old glibc: bits; since 2.33: bit 62 and a number in the extension section).
+    /// 0 for every processor; otherwise which ones (old glibc: bits; since 2.33: bit 62 and a place in [`hwcaps`]).
     pub hwcap: u64,
     /// The lowest kernel that the library runs on; 0 for any.
     pub os_version: u32,

@@ -6,9 +6,9 @@ use crate::layout::{
 };
 
 /// The longest name or path, its NUL included (the kernel's limit for a path).
-const LONGEST: usize = 4096;
-/// Entries may share strings, so their sum may be more than the file has; more than so many times the file is a bomb.
-const SHARED: usize = 16;
+pub(crate) const LONGEST: usize = 4096;
+/// Entries share strings (a name is the end of its path), so all together are up to twice the file. More than this often is a bomb.
+const SHARED: usize = 4;
 
 /// Why bytes are not a cache.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -127,7 +127,7 @@ impl<'a> Table<'a> {
 }
 
 /// The string at `offset`, without its NUL; `None` where it has no end within the file and the limit.
-fn string(strings: &[u8], offset: u32) -> Option<&[u8]> {
+pub(crate) fn string(strings: &[u8], offset: u32) -> Option<&[u8]> {
     let from = strings.get(usize::try_from(offset).ok()?..)?;
     let from = from.get(..LONGEST).unwrap_or(from);
     let end = from.iter().position(|&byte| byte == 0)?;
