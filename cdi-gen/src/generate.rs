@@ -167,6 +167,19 @@ fn units(inventory: &Inventory, strategies: &[NameStrategy]) -> Vec<Unit> {
     all.into_iter().map(|(_, unit)| unit).collect()
 }
 
+/// The beginnings of the driver's libraries, for the hook: an image's own ones in the same folders are not its business.
+const PREFIXES: [&str; 9] = [
+    "libcuda",
+    "libnvidia-",
+    "libnvcuvid",
+    "libnvoptix",
+    "libEGL_nvidia",
+    "libGLESv1_CM_nvidia",
+    "libGLESv2_nvidia",
+    "libGLX_nvidia",
+    "libGLX_indirect",
+];
+
 /// The opt-in hook. Its environment is not empty, or it would get the container image's own, `LD_PRELOAD` included (CVE-2025-23266); it has no time limit,
 /// since a runtime fails the container when one runs out, and ends by itself.
 fn hook(program: &Path) -> Hook {
@@ -174,6 +187,9 @@ fn hook(program: &Path) -> Hook {
     let mut args = vec![name, "update".to_owned()];
     for folder in Inventory::library_folders() {
         args.extend(["--folder".to_owned(), folder.to_owned()]);
+    }
+    for prefix in PREFIXES {
+        args.extend(["--prefix".to_owned(), prefix.to_owned()]);
     }
     Hook {
         hook_name: "createContainer".to_owned(),

@@ -41,8 +41,13 @@ def main():
         assert cuda.cuInit(0) == 0, "cuInit"
         assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0, "cuDeviceGetCount"
         smi = subprocess.run(["nvidia-smi", "-L"], check=True, capture_output=True, text=True).stdout
+    try:
+        with open("/etc/ld.so.cache", "rb") as file:
+            cached = b"/usr/lib/x86_64-linux-gnu/libcuda.so.1\0" in file.read()
+    except OSError:
+        cached = False
     env = os.environ.get("NVIDIA_VISIBLE_DEVICES")
-    print(json.dumps({"nodes": nodes, "opens": opens, "env": env, "libraries": libraries, "cuda": count.value, "smi": smi}))
+    print(json.dumps({"nodes": nodes, "opens": opens, "env": env, "libraries": libraries, "cuda": count.value, "smi": smi, "cached": cached}))
 
 
 main()

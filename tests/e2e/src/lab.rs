@@ -150,7 +150,7 @@ impl Lab {
     /// Where it fails.
     pub fn generate_cdi(&self) -> Result<(String, PathBuf)> {
         let file = self.dir.path().join("c/cdi/gpu-quota.io-gpu.json");
-        Ok((self.node.generate_cdi(&self.stage, KIND, &file)?, file))
+        Ok((self.node.generate_cdi(&self.stage, KIND, &file, &[])?, file))
     }
 
     /// Starts the daemon.

@@ -84,14 +84,11 @@ impl Node {
     ///
     /// # Errors
     /// Where it fails.
-    pub fn generate_cdi(&self, stage: &Path, kind: &str, file: &Path) -> Result<String> {
+    pub fn generate_cdi(&self, stage: &Path, kind: &str, file: &Path, more: &[String]) -> Result<String> {
         let dir = file.parent().context("a CDI file has a folder")?;
         let mut command = self.command(&stage.join("cdi-gen"));
         command.arg("generate").args(&self.flags).args(["--kind", kind]).arg("--output").arg(file);
-        if file.extension().is_some_and(|end| end == "yaml") {
-            command.args(["--format", "yaml"]);
-        }
-        let output = command.arg("--spec-dirs").arg(dir).output().context("cannot run cdi-gen")?;
+        let output = command.args(more).arg("--spec-dirs").arg(dir).output().context("cannot run cdi-gen")?;
         ensure!(output.status.success(), "cdi-gen: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }

@@ -19,7 +19,11 @@ const CARDS: &str = "[[card]]\nuuid = \"GPU-11111111-0000-4000-8000-000000000001
 const ODD: &str = "driver of Zoë";
 /// The kind of that node's devices.
 const ODD_KIND: &str = "gpu-quota.io/odd";
-/// The formats of CDI files that are tested, JSON first. To be joined by "yaml" when cdi-gen writes it.
+/// The kind of the devices that come with the opt-in hook.
+const HOOKED_KIND: &str = "gpu-quota.io/hooked";
+/// The hook.
+const HOOK: &str = "gpu-quota-ldcache-hook";
+/// The formats of CDI files that are tested, JSON first.
 const FORMATS: [&str; 2] = ["json", "yaml"];
 /// What looks around in a container.
 const LOOK: [&str; 2] = ["/usr/bin/python3.11", "/opt/look.py"];
@@ -79,9 +83,10 @@ const RUNTIMES: [(&str, Start); 3] = [
 
 type Test = fn(&dyn Runtime) -> Result<()>;
 
-const TESTS: [(&str, Test); 3] = [
+const TESTS: [(&str, Test); 4] = [
     ("each_name_gives_its_cards", each_name_gives_its_cards),
     ("paths_with_spaces_and_letters_beyond_ascii_are_mounted", paths_with_spaces_and_letters_beyond_ascii_are_mounted),
+    ("the_hook_adds_the_libraries_to_the_cache_and_nothing_else_does", the_hook_adds_the_libraries_to_the_cache),
     ("an_unknown_card_is_refused", an_unknown_card_is_refused),
 ];
 
@@ -144,9 +149,14 @@ fn site() -> Result<(Scratch, Node)> {
     let node = Node::simulated(dir.path(), &stage, &cache, Some(CARDS))?;
     let odd = Node::simulated(&dir.path().join(ODD), &stage, &cache, Some(CARDS))?;
     for format in FORMATS {
-        node.generate_cdi(&stage, &kind(KIND, format), &folder.join(format!("gpu.{format}")))?;
-        odd.generate_cdi(&stage, &kind(ODD_KIND, format), &folder.join(format!("odd.{format}")))?;
+        node.generate_cdi(&stage, &kind(KIND, format), &folder.join(format!("gpu.{format}")), &[])?;
+        odd.generate_cdi(&stage, &kind(ODD_KIND, format), &folder.join(format!("odd.{format}")), &[])?;
     }
+    // Where every runtime of the test finds it.
+    let hook = dir.path().join(HOOK);
+    fs::copy(stage.join(HOOK), &hook).context("the staged hook")?;
+    let flag = format!("--with-ldcache-hook={}", hook.display());
+    node.generate_cdi(&stage, HOOKED_KIND, &folder.join("hooked.json"), &[flag])?;
     Ok((dir, node))
 }
 
@@ -182,6 +192,17 @@ fn gives(runtime: &dyn Runtime, spec: &cdi::Spec, device: &str, minors: &[u32]) 
     let seen = runtime.look(device).with_context(|| device.to_owned())?;
     applied(spec, name, &seen.spec).with_context(|| device.to_owned())?;
     works(&seen.inside, minors).with_context(|| device.to_owned())
+}
+
+fn the_hook_adds_the_libraries_to_the_cache(runtime: &dyn Runtime) -> Result<()> {
+    for (kind, cached) in [(KIND, false), (HOOKED_KIND, true)] {
+        let seen = runtime.look(&format!("{kind}=0"))?;
+        ensure!(seen.inside["cached"] == cached, "{kind}: {}", seen.inside);
+        works(&seen.inside, &[0])?;
+        let hooks = seen.spec.pointer("/hooks/createContainer").and_then(Value::as_array).map_or(0, Vec::len);
+        ensure!(hooks == usize::from(cached), "{kind}: {hooks} hooks");
+    }
+    Ok(())
 }
 
 fn an_unknown_card_is_refused(runtime: &dyn Runtime) -> Result<()> {
