@@ -129,8 +129,10 @@ impl Failure {
             Self::NoGpu { .. } | Self::Inventory(InventoryError::NoHardware { .. }) => 5,
             Self::Partial { .. } => 6,
             Self::Conflict(_) | Self::Foreign { .. } => 7,
-            Self::Write(_) | Self::NoStatus { .. } | Self::Refused { unread: true, .. } => 8,
-            Self::Read(ReadError::Io { .. }) => 8,
+            Self::Write(_)
+            | Self::NoStatus { .. }
+            | Self::Refused { unread: true, .. }
+            | Self::Read(ReadError::Io { .. }) => 8,
             Self::Inventory(_) | Self::Invalid(_) | Self::TooNew(_) => 9,
             Self::Stale { .. } => 10,
             Self::Read(_) | Self::Refused { .. } => 11,

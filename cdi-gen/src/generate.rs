@@ -110,7 +110,7 @@ pub fn spec(inventory: &Inventory, options: &Options<'_>) -> Result<Built, TooNe
 }
 
 /// Names that begin with a digit need CDI 0.5.0: they go where less is allowed, and a unit without a name goes with them.
-fn fit_names(units: &mut Vec<Unit>, options: &Options<'_>, warnings: &mut Vec<String>) -> Result<(), TooNew> {
+fn fit_names(units: &mut [Unit], options: &Options<'_>, warnings: &mut Vec<String>) -> Result<(), TooNew> {
     if options.max_version.is_none_or(|max| rank(max) >= rank("0.5.0")) {
         return Ok(());
     }
@@ -120,7 +120,9 @@ fn fit_names(units: &mut Vec<Unit>, options: &Options<'_>, warnings: &mut Vec<St
     if gone.is_empty() {
         return Ok(());
     }
-    units.iter_mut().for_each(|unit| unit.names.retain(|name| !digit(name)));
+    for unit in units.iter_mut() {
+        unit.names.retain(|name| !digit(name));
+    }
     if units.iter().any(|unit| unit.names.is_empty()) {
         let content = format!("the device names {}", gone.join(", "));
         return Err(too_new(content, "0.5.0", options, "add --name-strategy uuid or type-index"));

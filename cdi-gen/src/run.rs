@@ -38,13 +38,13 @@ impl Job {
             flags::Format::Yaml => Format::Yaml,
             flags::Format::Json => Format::Json,
         });
-        if let (Some(named), Some(asked)) = (named, asked) {
-            if named != asked {
-                let output = output.display();
-                return Err(Failure::Usage(format!(
-                    "--format is not that of the ending of --output {output}; leave it out"
-                )));
-            }
+        if let (Some(named), Some(asked)) = (named, asked)
+            && named != asked
+        {
+            let output = output.display();
+            return Err(Failure::Usage(format!(
+                "--format is not that of the ending of --output {output}; leave it out"
+            )));
         }
         if let Some(program) = &settings.with_ldcache_hook {
             let what = if !program.is_absolute() {
@@ -273,6 +273,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// `cdi-gen generate`: prints, and returns how it ended.
+///
+/// # Errors
+/// [`Failure`].
 pub fn generate(flags: Generate) -> Result<(), Failure> {
     let patience = Duration::from_secs(flags.wait);
     let job = Job::new(flags.settings)?;

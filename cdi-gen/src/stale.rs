@@ -9,24 +9,25 @@ use std::path::Path;
 #[must_use]
 pub fn known(spec: &Spec, proc_root: &Path) -> Vec<String> {
     let mut reasons = Vec::new();
-    if let (Some(running), Some(file)) = (version::running(proc_root), driver_version(spec)) {
-        if running != file {
-            reasons.push(format!("it mounts files of driver {file}, and the loaded kernel module is {running}"));
-        }
+    if let (Some(running), Some(file)) = (version::running(proc_root), driver_version(spec))
+        && running != file
+    {
+        reasons.push(format!("it mounts files of driver {file}, and the loaded kernel module is {running}"));
     }
     let registered = Registered::read(proc_root).unwrap_or_default();
     let mut seen = BTreeSet::new();
     for node in edits(spec).flat_map(|edits| &edits.device_nodes) {
-        if let Some(major) = registered.of(&node.path) {
-            if node.major != i64::from(major) && seen.insert(&node.path) {
-                let devices = proc_root.join("devices");
-                reasons.push(format!(
-                    "it says that {} has major {}, and {} says {major}",
-                    node.path,
-                    node.major,
-                    devices.display()
-                ));
-            }
+        if let Some(major) = registered.of(&node.path)
+            && node.major != i64::from(major)
+            && seen.insert(&node.path)
+        {
+            let devices = proc_root.join("devices");
+            reasons.push(format!(
+                "it says that {} has major {}, and {} says {major}",
+                node.path,
+                node.major,
+                devices.display()
+            ));
         }
     }
     reasons

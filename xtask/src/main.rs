@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod elf;
 mod fetch;
+mod fuzz;
 mod run;
 mod test;
 
@@ -39,6 +40,12 @@ enum Task {
     Test,
     /// Run the criterion benchmarks
     Bench,
+    /// Fuzz what reads other people's bytes; needs a nightly toolchain (rustup toolchain install nightly)
+    Fuzz {
+        /// Seconds for each target
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// The reference scenario in real containers on a private containerd
     Demo {
         /// With the machine's own NVIDIA driver and GPU instead of the simulated ones
@@ -71,6 +78,7 @@ fn run(task: &Task) -> Result<()> {
                 .env("GPU_QUOTA_STAGE", stage)
                 .done()
         }
+        Task::Fuzz { seconds } => fuzz::run(&root, seconds),
         Task::Demo { real_driver } => demo::run(&root, real_driver),
     }
 }

@@ -64,3 +64,26 @@ fn a_file_that_is_not_ours_stays() {
         assert_eq!(fs::read_to_string(node.output()).unwrap(), content);
     }
 }
+
+#[test]
+fn the_same_node_gives_the_same_bytes() {
+    let Some(mut node) = Node::new() else { return };
+    node.driver = crate::node::real_driver(crate::node::VERSION);
+    node.put("sys/bus/pci/devices/0000:00:1e.0/drm/card1/dev", "226:1\n");
+    std::fs::create_dir(node.path("dev/dri")).unwrap();
+    node.mknod("dri/card1", 226, 1).unwrap();
+    for format in ["json", "yaml"] {
+        for profile in ["compute", "graphics", "full"] {
+            let print = || {
+                let mut command = node.command(None);
+                command.args(["--output", "-", "--format", format, "--profile", profile]);
+                command.args(["--name-strategy", "index,uuid,type-index"]).output().unwrap()
+            };
+            let first = print();
+            assert_eq!(first.status.code(), Some(0), "{}", String::from_utf8_lossy(&first.stderr));
+            for _ in 0..5 {
+                assert_eq!(print().stdout, first.stdout, "{format} {profile}");
+            }
+        }
+    }
+}

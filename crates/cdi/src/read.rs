@@ -96,7 +96,7 @@ pub fn read(path: &Path) -> Result<Spec, ReadError> {
 pub fn parse(bytes: &[u8], format: Format) -> Result<Spec, Vec<Fault>> {
     let one = |line: Option<usize>, what: String| vec![Fault { line, what }];
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
         one(Some(line), "is not UTF-8".to_owned())
     })?;
     let spec: Spec = match format {

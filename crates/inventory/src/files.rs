@@ -81,32 +81,47 @@ pub enum FilesError {
     },
 }
 
-/// A library of this machine's kind by its file name in any known folder, as a host path without links.
-#[must_use]
-pub(crate) fn library(root: &Root, search: &[PathBuf], name: &str) -> Option<PathBuf> {
-    folders::all(root, search).iter().find_map(|folder| {
-        let host = folder.file(root, name)?;
-        elf::read(&host).map(|_| host)
-    })
+/// A driver root whose folders have been listed, once for a scan.
+pub(crate) struct Place {
+    root: Root,
+    folders: Vec<Folder>,
 }
 
-/// The driver's files of exactly this version, below `root`.
+impl Place {
+    /// The folders of `root`, which is absolute.
+    pub(crate) fn new(root: &Path, search: &[PathBuf]) -> Self {
+        let root = Root::new(root);
+        let folders = folders::all(&root, search);
+        Self { root, folders }
+    }
+
+    /// A library of this machine's kind by its file name in any known folder, as a host path without links.
+    pub(crate) fn library(&self, name: &str) -> Option<PathBuf> {
+        self.folders.iter().find_map(|folder| {
+            let host = folder.file(&self.root, name)?;
+            elf::read(&host).map(|_| host)
+        })
+    }
+}
+
+/// The driver's files of exactly this version.
 ///
 /// # Errors
 /// [`FilesError`].
-pub(crate) fn find(sources: &Sources, root: &Path, version: &str) -> Result<DriverFiles, FilesError> {
-    let place = Root::new(root);
+pub(crate) fn find(sources: &Sources, place: &Place, version: &str) -> Result<DriverFiles, FilesError> {
+    let Place { root: place, folders } = place;
+    let root = place.host(Path::new("/"));
+    let root = root.as_path();
     for path in &sources.library_paths {
         if !place.resolve(path).is_some_and(|real| place.host(&real).is_dir()) {
             return Err(FilesError::SearchPath { path: path.clone(), root: root.to_owned() });
         }
     }
-    let folders = folders::all(&place, &sources.library_paths);
-    let found = Closure::new(&place, &folders, version, sources.profile);
+    let found = Closure::new(place, folders, version, sources.profile);
     let mut files = DriverFiles::default();
     for (stem, soname) in REQUIRED {
         if found.libraries.get(stem).is_none_or(|library| library.object.soname != soname) {
-            let versions = versions(&place, &folders, stem);
+            let versions = versions(place, folders, stem);
             let versions = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
             return Err(FilesError::Missing {
                 soname,
@@ -131,7 +146,7 @@ pub(crate) fn find(sources: &Sources, root: &Path, version: &str) -> Result<Driv
             files.libraries.entry(format!("{below}{alias}")).or_insert_with(|| library.host.clone());
         }
     }
-    extras::add(sources, &place, &folders, version, &mut files);
+    extras::add(sources, place, folders, version, &mut files);
     let all = files.libraries.values().chain(files.others.values()).chain(files.sockets.values());
     if let Some(path) = all.into_iter().find(|path| path.to_str().is_none()) {
         return Err(FilesError::NotText { path: path.clone() });
@@ -177,10 +192,10 @@ impl Closure {
             });
             let Some((host, object)) = first else { continue };
             for needed in object.needed.iter().filter_map(|name| name.split_once(".so")) {
-                if let Some((known, _)) = there.get_key_value(needed.0) {
-                    if seen.insert(known) {
-                        left.push(known);
-                    }
+                if let Some((known, _)) = there.get_key_value(needed.0)
+                    && seen.insert(known)
+                {
+                    left.push(known);
                 }
             }
             let aliases = aliases(root, folders, stem, &file, &host);
@@ -234,10 +249,10 @@ fn versions(root: &Root, folders: &[Folder], stem: &str) -> Vec<String> {
     for folder in folders {
         for name in &folder.names {
             let version = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix(".so."));
-            if let Some(version) = version.filter(|version| version.contains('.')) {
-                if folder.file(root, name).is_some_and(|host| elf::read(&host).is_some()) {
-                    found.insert(version.to_owned());
-                }
+            if let Some(version) = version.filter(|version| version.contains('.'))
+                && folder.file(root, name).is_some_and(|host| elf::read(&host).is_some())
+            {
+                found.insert(version.to_owned());
             }
         }
     }

@@ -3,7 +3,6 @@
 //! One session for a scan, and no question twice: on cards without persistence each session wakes the card, which takes seconds.
 mod raw;
 
-use crate::root::Root;
 use crate::{BadCard, InventoryError, Sources, files, pci};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -33,8 +32,8 @@ pub(crate) struct Instance {
     pub(crate) id: CardId,
     pub(crate) name: String,
     pub(crate) memory: Option<Bytes>,
-    pub(crate) gpu_instance: u32,
-    pub(crate) compute_instance: u32,
+    /// Numbers of the GPU instance and of the compute instance in it.
+    pub(crate) place: (u32, u32),
 }
 
 /// What NVML tells of the node.
@@ -44,11 +43,10 @@ pub(crate) struct Found {
     pub(crate) bad: Vec<BadCard>,
 }
 
-pub(crate) fn read(sources: &Sources) -> Result<Found, InventoryError> {
+pub(crate) fn read(sources: &Sources, place: &files::Place) -> Result<Found, InventoryError> {
     let path = match &sources.nvml_path {
         Some(path) => path.clone(),
-        None => files::library(&Root::new(&sources.driver_root), &sources.library_paths, LIBRARY)
-            .unwrap_or_else(|| LIBRARY.into()),
+        None => place.library(LIBRARY).unwrap_or_else(|| LIBRARY.into()),
     };
     let nvml = Nvml::builder().lib_path(path.as_os_str()).init().map_err(|error| whole(error, &path))?;
     let fail = |error| whole(error, &path);
@@ -126,8 +124,7 @@ fn instance(device: &Device<'_>, index: u32) -> Result<Result<Instance, String>,
         id,
         name: device.name().unwrap_or_else(|_| "unknown MIG instance".to_owned()),
         memory: memory(device)?,
-        gpu_instance: raw::gpu_instance(device)?,
-        compute_instance: raw::compute_instance(device)?,
+        place: (raw::gpu_instance(device)?, raw::compute_instance(device)?),
     }))
 }
 

@@ -1,20 +1,33 @@
 //! Paths under a driver root: links are followed as a process inside the root would, so an absolute link never leaves it.
+//!
+//! Each path is looked at once: a root is of one scan, and what it has seen it does not ask the kernel again.
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 /// More links than this in one path are a loop (the kernel's own limit).
 const MOST_LINKS: usize = 40;
 
 /// A root folder: the host's `/`, a driver container's, or a test's.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Root {
     path: PathBuf,
+    seen: RefCell<HashMap<PathBuf, Seen>>,
+}
+
+/// What a path is.
+#[derive(Clone, Debug)]
+enum Seen {
+    Nothing,
+    Link(PathBuf),
+    Other,
 }
 
 impl Root {
     /// The root at `path`.
     #[must_use]
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), seen: RefCell::default() }
     }
 
     /// Where `inside` (absolute, as seen within the root) is on the host, without following links.
@@ -41,22 +54,38 @@ impl Root {
                 continue;
             }
             let next = at.join(&part);
-            let host = self.host(&next);
-            if !std::fs::symlink_metadata(&host).ok()?.is_symlink() {
-                at = next;
-                continue;
-            }
+            let target = match self.look(&next) {
+                Seen::Nothing => return None,
+                Seen::Other => {
+                    at = next;
+                    continue;
+                }
+                Seen::Link(target) => target,
+            };
             links += 1;
             if links > MOST_LINKS {
                 return None;
             }
-            let target = std::fs::read_link(&host).ok()?;
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
             left.extend(parts(&target));
         }
         Some(at)
+    }
+
+    fn look(&self, inside: &Path) -> Seen {
+        if let Some(seen) = self.seen.borrow().get(inside) {
+            return seen.clone();
+        }
+        let host = self.host(inside);
+        let seen = match std::fs::symlink_metadata(&host) {
+            Ok(there) if there.is_symlink() => std::fs::read_link(&host).map_or(Seen::Nothing, Seen::Link),
+            Ok(_) => Seen::Other,
+            Err(_) => Seen::Nothing,
+        };
+        self.seen.borrow_mut().insert(inside.to_owned(), seen.clone());
+        seen
     }
 }
 

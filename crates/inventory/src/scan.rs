@@ -13,6 +13,10 @@ impl Sources {
     /// # Errors
     /// [`InventoryError`] where no card of the node could be given; a card that is bad by itself is in [`Inventory::bad`].
     pub fn scan(&self) -> Result<Inventory, InventoryError> {
+        // A relative path would mean another folder to the runtime.
+        let root = std::path::absolute(&self.driver_root);
+        let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
+        let place = files::Place::new(&root, &self.library_paths);
         let makes = if self.create_nodes { Makes::Missing } else { Makes::Nothing };
         if self.create_nodes {
             // NVML needs nvidiactl. What cannot be made is said below, where it is needed.
@@ -21,7 +25,7 @@ impl Sources {
             }
         }
         let cards_on_bus = pci::cards(&self.sys_root);
-        let found = match nvml::read(self) {
+        let found = match nvml::read(self, &place) {
             Err(InventoryError::NoDriver { .. }) if self.dev_root.join("dev/dxg").exists() => {
                 return Err(InventoryError::Platform { what: "WSL2" });
             }
@@ -46,18 +50,15 @@ impl Sources {
         inventory.bad.extend(foreign(&cards_on_bus.unwrap_or_default(), &found.cards, &inventory.bad));
         // Nothing to give, so nothing is needed: a node without a usable card is not told to load more modules.
         if !found.cards.is_empty() {
-            // A relative path would mean another folder to the runtime.
-            let root = std::path::absolute(&self.driver_root);
-            let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
-            let mut found_files = files::find(self, &root, &inventory.driver_version)?;
+            let mut found_files = files::find(self, &place, &inventory.driver_version)?;
             inventory.warnings.append(&mut found_files.warnings);
             inventory.files = found_files;
             let majors = Majors::read(&self.proc_root)?;
             inventory.nodes = nodes::control(&self.dev_root, &majors, makes)?;
             inventory.warnings.append(&mut inventory.nodes.warnings);
-            let place = Place { sources: self, majors, makes };
+            let nodes = Nodes { sources: self, majors, makes };
             for seen in found.cards {
-                place.sort(seen, &mut inventory);
+                nodes.sort(seen, &mut inventory);
             }
         }
         inventory.bad.sort();
@@ -85,13 +86,13 @@ fn foreign(on_bus: &[pci::PciCard], seen: &[Seen], bad: &[BadCard]) -> Vec<BadCa
 }
 
 /// Where a card's nodes are looked for.
-struct Place<'a> {
+struct Nodes<'a> {
     sources: &'a Sources,
     majors: Majors,
     makes: Makes,
 }
 
-impl Place<'_> {
+impl Nodes<'_> {
     /// Puts a card that NVML told whole where it belongs.
     fn sort(&self, seen: Seen, inventory: &mut Inventory) {
         let bad =
@@ -135,7 +136,7 @@ impl Place<'_> {
     }
 
     fn slice(&self, seen: &Seen, instance: &Instance, node: &Node, drm: &[Node]) -> Result<MigSlice, String> {
-        let (gpu, compute) = (instance.gpu_instance, instance.compute_instance);
+        let (gpu, compute) = instance.place;
         let which = |error: NodesError| format!("MIG instance {} ({gpu}:{compute}): {error}", instance.id);
         let caps = nodes::mig(self.sources, &self.majors, (seen.minor, gpu, compute), self.makes).map_err(which)?;
         let nodes = [node.clone()].into_iter().chain(caps).collect();

@@ -79,10 +79,10 @@ fn cached(root: &Root) -> Vec<PathBuf> {
     let Some(entries) = fs::read(path).ok().and_then(|bytes| ldcache::read(&bytes).ok()) else { return Vec::new() };
     let mut folders: Vec<PathBuf> = Vec::new();
     for entry in entries.iter().filter(|entry| ldcache::is_native(entry.flags)) {
-        if let Some(folder) = Path::new(&entry.path).parent() {
-            if !folders.iter().any(|known| known == folder) {
-                folders.push(folder.to_owned());
-            }
+        if let Some(folder) = Path::new(&entry.path).parent()
+            && !folders.iter().any(|known| known == folder)
+        {
+            folders.push(folder.to_owned());
         }
     }
     folders

@@ -49,6 +49,10 @@ fn needing(machine: u16, soname: &str, needed: &[&str]) -> Vec<u8> {
     file
 }
 
+fn find_in(sources: &Sources, root: &Path) -> Result<DriverFiles, FilesError> {
+    find(sources, &Place::new(root, &sources.library_paths), VERSION)
+}
+
 struct Tree(TempDir);
 
 impl Tree {
@@ -82,7 +86,7 @@ impl Tree {
     }
 
     fn find_for(&self, profile: Profile) -> Result<DriverFiles, FilesError> {
-        find(&self.sources(profile), self.0.path(), VERSION)
+        find_in(&self.sources(profile), self.0.path())
     }
 
     /// Nothing of the machine's own.
@@ -186,17 +190,17 @@ fn a_root_that_no_cdi_file_can_name_is_refused() {
         fs::write(path, elf(machine(), &format!("lib{name}.so.1"))).unwrap();
     }
     let sources = tree.sources(Profile::Compute);
-    assert!(matches!(find(&sources, &root, VERSION), Err(FilesError::NotText { .. })));
+    assert!(matches!(find_in(&sources, &root), Err(FilesError::NotText { .. })));
 }
 
 #[test]
 fn nvml_is_not_taken_from_a_folder_of_another_word_size() {
     let tree = Tree::new();
     tree.put("usr/lib64/libnvidia-ml.so.1", &elf(I386, "libnvidia-ml.so.1"));
-    let root = Root::new(tree.0.path());
-    assert_eq!(library(&root, &[], "libnvidia-ml.so.1"), None);
+    let library = |tree: &Tree| Place::new(tree.0.path(), &[]).library("libnvidia-ml.so.1");
+    assert_eq!(library(&tree), None);
     let right = tree.put("usr/lib/nvidia/libnvidia-ml.so.1", &elf(machine(), "libnvidia-ml.so.1"));
-    assert_eq!(library(&root, &[], "libnvidia-ml.so.1"), Some(right));
+    assert_eq!(library(&tree), Some(right));
 }
 
 #[test]
@@ -265,18 +269,18 @@ fn folders_come_from_the_search_path_and_from_the_cache_too() {
     let ml = tree.library("nix/store/abc/lib", "nvidia-ml", VERSION);
     let cuda = tree.library("opt/odd", "cuda", VERSION);
     let mut sources = tree.sources(Profile::Compute);
-    assert!(matches!(find(&sources, tree.0.path(), VERSION), Err(FilesError::Missing { .. })));
+    assert!(matches!(find_in(&sources, tree.0.path()), Err(FilesError::Missing { .. })));
     sources.library_paths = vec!["/opt/odd".into(), "/nix/store/abc/lib".into()];
-    let found = find(&sources, tree.0.path(), VERSION).unwrap();
+    let found = find_in(&sources, tree.0.path()).unwrap();
     assert_eq!((&found.libraries["libcuda.so.1"], &found.libraries["libnvidia-ml.so.1"]), (&cuda, &ml));
     sources.library_paths.push("/opt/none".into());
-    let error = find(&sources, tree.0.path(), VERSION).unwrap_err();
+    let error = find_in(&sources, tree.0.path()).unwrap_err();
     assert!(matches!(&error, FilesError::SearchPath { path, .. } if path.ends_with("none")), "{error}");
     sources.library_paths.clear();
     // Nothing that is no cache does harm.
     for bytes in [&b""[..], b"glibc-ld.so.cache1.1", &[0xff; 100]] {
         tree.put("etc/ld.so.cache", bytes);
-        assert!(matches!(find(&sources, tree.0.path(), VERSION), Err(FilesError::Missing { .. })));
+        assert!(matches!(find_in(&sources, tree.0.path()), Err(FilesError::Missing { .. })));
     }
 }
 
@@ -315,7 +319,7 @@ fn configuration_and_sockets_are_given_when_asked_for() {
     assert_eq!(graphics, ["/etc/OpenCL/vendors/nvidia.icd", vulkan, "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"]);
     let mut sources = tree.sources(Profile::Compute);
     sources.sockets = vec![Socket::Persistenced, Socket::Mps];
-    let found = find(&sources, tree.0.path(), VERSION).unwrap();
+    let found = find_in(&sources, tree.0.path()).unwrap();
     assert_eq!(found.sockets, BTreeMap::from([("/run/nvidia-persistenced/socket".to_owned(), socket)]));
     assert!(found.warnings[0].contains("/tmp/nvidia-mps"), "{:?}", found.warnings);
 }

@@ -30,13 +30,11 @@ pub(crate) fn drm(sys_root: &Path, dev_root: &Path, pci_bus_id: &str, warnings: 
             warnings.push(format!("left out: {} tells no device number", folder.join(&name).display()));
             continue;
         };
-        match checked(dev_root, &format!("dri/{name}"), numbers, FOR_ALL) {
-            Ok(node) => nodes.push(node),
-            Err(_) => {
-                let (major, minor) = numbers;
-                warnings
-                    .push(format!("left out: /dev/dri/{name} is not the character device {major}:{minor} of sysfs"));
-            }
+        if let Ok(node) = checked(dev_root, &format!("dri/{name}"), numbers, FOR_ALL) {
+            nodes.push(node);
+        } else {
+            let (major, minor) = numbers;
+            warnings.push(format!("left out: /dev/dri/{name} is not the character device {major}:{minor} of sysfs"));
         }
     }
     nodes
