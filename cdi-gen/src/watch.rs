@@ -34,8 +34,10 @@ pub fn watch(flags: Watch) -> Result<(), Failure> {
             asked = Instant::now();
             let (report, failure) = job.run(Duration::ZERO);
             tell(&report, failure.as_ref(), &mut said);
-            // What we wrote and made ourselves is no change.
-            last = Some(fingerprint(&sources, &output));
+            // As it was before the look, so that what changes meanwhile is seen next time. After a change of the file it is looked at once more: only a
+            // look that found it right tells what it is like when it is right.
+            let changed = matches!(report.file, File::Written | File::Removed);
+            last = if changed { None } else { Some(now) };
         }
         std::thread::sleep(interval.max(Duration::from_millis(10)));
     }

@@ -73,7 +73,8 @@ fn every_change_is_followed_and_nothing_is_written_for_nothing() {
     node.mknod("nvidia-caps/nvidia-cap13", 508, 13).unwrap();
     node.put("proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 13\n");
     until("the instance", || text(&node).contains("\"0:0\""));
-    // Nothing changes: nothing is written.
+    // Nothing changes, after it has looked at what it wrote itself: nothing is written.
+    std::thread::sleep(Duration::from_millis(500));
     let before = fs::metadata(node.output()).unwrap();
     let status = fs::metadata(node.path("cdi-gen/gpu.json.status.json")).unwrap();
     std::thread::sleep(Duration::from_millis(300));
