@@ -266,7 +266,7 @@ pub enum Side {
 
 fn kind(text: &str) -> Result<String, String> {
     let good = cdi::name::is_kind(text);
-    let rule = "it must be vendor/class, each beginning with a letter and ending with a letter or digit";
+    let rule = "it must be vendor/class, each of two or more characters, beginning with a letter and ending with a letter or digit";
     if good { Ok(text.to_owned()) } else { Err(rule.to_owned()) }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod elf;
 mod fetch;
 mod fuzz;
+mod oracles;
 mod run;
 mod test;
 
@@ -73,9 +74,12 @@ fn run(task: &Task) -> Result<()> {
         Task::Elf => elf::run(&root, &build::run(&root, false)?.join("libgpu_quota.so")),
         Task::Test => test::run(&root),
         Task::Bench => {
+            let cache = fetch::run(&root)?;
             let stage = build::run(&root, true)?;
+            oracles::peer(&cache)?;
             run::cargo(&root, &["bench", "--workspace", "--exclude", "interposer", "--bench", "*"])
                 .env("GPU_QUOTA_STAGE", stage)
+                .env("GPU_QUOTA_CACHE", cache)
                 .done()
         }
         Task::Fuzz { seconds } => fuzz::run(&root, seconds),

@@ -1,6 +1,6 @@
 //! Runs every check and every test, one after the other, and counts.
 use crate::run::{Run, cargo};
-use crate::{build, check, elf, fetch};
+use crate::{build, check, elf, fetch, oracles};
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,6 +17,7 @@ struct Count {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let cache = fetch::run(root)?;
     let stage = build::run(root, false)?;
+    oracles::judges(root, &cache)?;
     let mut count = Count::default();
     for (what, result) in [("check", check::run(root)), ("elf", elf::run(root, &stage.join("libgpu_quota.so")))] {
         match result {

@@ -76,28 +76,28 @@ fn validate_names_file_line_and_rule() {
         path.display().to_string()
     };
     let device = "- name: a\n  containerEdits: {env: [A=1]}\n";
-    let good = put("good.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/c\ndevices:\n{device}"));
+    let good = put("good.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/gpu\ndevices:\n{device}"));
     let cases = [
         (
-            put("field.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/c\ncolour: red\ndevices:\n{device}")),
+            put("field.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/gpu\ncolour: red\ndevices:\n{device}")),
             "field.yaml:3: ",
             "colour",
         ),
         (
             put(
                 "version.json",
-                "{\n\"cdiVersion\": \"9.9.9\",\n\"kind\": \"a.b/c\", \"devices\": [{\"name\": \"a\", \"containerEdits\": {\"env\": [\"A=1\"]}}]}",
+                "{\n\"cdiVersion\": \"9.9.9\",\n\"kind\": \"a.b/gpu\", \"devices\": [{\"name\": \"a\", \"containerEdits\": {\"env\": [\"A=1\"]}}]}",
             ),
             "version.json:2: ",
             "9.9.9",
         ),
         (
-            put("twice.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/c\ndevices:\n{device}{device}")),
+            put("twice.yaml", &format!("cdiVersion: 0.5.0\nkind: a.b/gpu\ndevices:\n{device}{device}")),
             "twice.yaml:6: ",
             "twice",
         ),
         (
-            put("empty.yaml", "cdiVersion: 0.5.0\nkind: a.b/c\ndevices:\n- name: a\n  containerEdits: {}\n"),
+            put("empty.yaml", "cdiVersion: 0.5.0\nkind: a.b/gpu\ndevices:\n- name: a\n  containerEdits: {}\n"),
             "empty.yaml:4: ",
             "no edits",
         ),

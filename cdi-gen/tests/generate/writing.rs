@@ -54,7 +54,7 @@ fn a_place_that_cannot_be_written_is_named() {
 #[test]
 fn a_file_that_is_not_ours_stays() {
     for (content, what) in
-        [("not json", "is no CDI file"), ("", "is no CDI file"), ("{\"kind\": \"a.b/c\"}", "\"a.b/c\"")]
+        [("not json", "is no CDI file"), ("", "is no CDI file"), ("{\"kind\": \"a.b/gpu\"}", "\"a.b/gpu\"")]
     {
         let Some(node) = Node::new() else { return };
         fs::write(node.output(), content).unwrap();

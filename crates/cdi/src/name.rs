@@ -1,9 +1,11 @@
 //! The grammar of vendor, class and device names.
 
-/// A vendor or class: first a letter, last a letter or digit, between them also `_`, `-` and `.`.
+/// A vendor or class: first a letter, last a letter or digit, between them also `_`, `-` and `.`. One letter alone is none: the reference loader (1.1.0) panics
+/// on it, and takes the runtime with it.
 #[must_use]
 pub fn is_vendor_or_class(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic())
+    name.len() > 1
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.ends_with(|c: char| c.is_ascii_alphanumeric())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.'))
 }

@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn each_broken_rule_has_its_line() {
-        let yaml = "cdiVersion: 9.9.9\nkind: a.b/c\ndevices:\n- name: one\n  containerEdits: {env: [A=1]}\n- name: one\n  containerEdits: {env: [=1]}\n- name: two\n  containerEdits: {}\n";
+        let yaml = "cdiVersion: 9.9.9\nkind: a.b/gpu\ndevices:\n- name: one\n  containerEdits: {env: [A=1]}\n- name: one\n  containerEdits: {env: [=1]}\n- name: two\n  containerEdits: {}\n";
         let lines: Vec<_> = faults(yaml, Format::Yaml);
         let at = |word: &str| lines.iter().find(|(_, what)| what.contains(word)).and_then(|(line, _)| *line);
         assert_eq!((at("9.9.9"), at("twice"), at("no edits"), at("NAME=value")), (Some(1), Some(6), Some(8), Some(7)));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_unknown_field_is_named_with_its_line_in_both_formats() {
-        let yaml = "cdiVersion: 0.5.0\nkind: a.b/c\ndevices:\n- name: one\n  edits: {}\n";
+        let yaml = "cdiVersion: 0.5.0\nkind: a.b/gpu\ndevices:\n- name: one\n  edits: {}\n";
         let (line, what) = &faults(yaml, Format::Yaml)[0];
         assert!(line.is_some_and(|line| (4..=5).contains(&line)) && what.contains("edits"), "{line:?} {what}");
         let json = "{\n \"cdiVersion\": \"0.5.0\",\n \"king\": 1\n}";

@@ -66,7 +66,7 @@ fn moved(path: &str, from: &Path, to: &Path) -> String {
 mod tests {
     use super::*;
 
-    const SPEC: &str = r#"{"cdiVersion": "0.3.0", "kind": "a.b/c", "devices": [{"name": "x", "containerEdits": {
+    const SPEC: &str = r#"{"cdiVersion": "0.3.0", "kind": "a.b/gpu", "devices": [{"name": "x", "containerEdits": {
         "deviceNodes": [{"path": "/dev/nvidia0"}, {"path": "/dev/y", "hostPath": "/run/drv/dev/y"}],
         "mounts": [{"hostPath": "/run/drv/usr/lib/a", "containerPath": "/usr/lib/a"}, {"hostPath": "/run/drvx", "containerPath": "/usr/libx"}],
         "hooks": [{"hookName": "createContainer", "path": "/run/drv/h"}]}}]}"#;

@@ -19,7 +19,9 @@ pub enum Broken {
         needed: &'static str,
     },
     /// A kind that is no `vendor/class`.
-    #[error("kind {0:?} is no vendor/class")]
+    #[error(
+        "kind {0:?} is no vendor/class, each of two or more letters, digits, _ - . that begins with a letter and ends with a letter or digit"
+    )]
     Kind(String),
     /// A file without a device.
     #[error("no device is defined")]
@@ -92,7 +94,7 @@ pub enum Broken {
 }
 
 /// The longest class of service that the reference loader takes, in bytes.
-const LONGEST_CLOS_ID: usize = 4096;
+const LONGEST_CLOS_ID: usize = 4095;
 /// The moments that OCI knows.
 const HOOKS: [&str; 6] = ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
@@ -179,11 +181,9 @@ fn edits(place: &str, edits: &ContainerEdits, broken: &mut Vec<Broken>) {
         }
     }
     if let Some(id) = edits.intel_rdt.as_ref().and_then(|rdt| rdt.clos_id.as_ref()) {
-        let folder = !id.is_empty()
-            && id.len() <= LONGEST_CLOS_ID
-            && !matches!(id.as_str(), "." | "..")
-            && !id.contains(['/', '\n']);
-        if id != "/" && !folder {
+        let folder = id.len() <= LONGEST_CLOS_ID && !matches!(id.as_str(), "." | "..") && !id.contains(['/', '\n']);
+        // An empty one is none at all.
+        if !id.is_empty() && id != "/" && !folder {
             broken.push(Broken::ClosId { place: place(), id: id.clone() });
         }
     }

@@ -22,13 +22,19 @@ pub fn minimum_version(spec: &Spec) -> &'static str {
         "0.7.0"
     } else if annotated || class.contains('.') {
         "0.6.0"
-    } else if digit_first || any(|e| e.device_nodes.iter().any(|node| node.host_path.is_some())) {
+    } else if digit_first || any(|e| e.device_nodes.iter().any(|node| said(&node.host_path))) {
         "0.5.0"
-    } else if any(|e| e.mounts.iter().any(|mount| mount.mount_type.is_some())) {
+    } else if any(|e| e.mounts.iter().any(|mount| said(&mount.mount_type))) {
         "0.4.0"
     } else {
         "0.3.0"
     }
+}
+
+/// Whether a text is given; the reference library takes an empty one for none.
+#[expect(clippy::ref_option, reason = "a field is asked as it is")]
+fn said(text: &Option<String>) -> bool {
+    text.as_ref().is_some_and(|text| !text.is_empty())
 }
 
 /// The place of a version among all, a leading `v` allowed; `None` where readers do not know it.
