@@ -98,6 +98,7 @@ fn node(dir: &Path, stage: &Path, cache: &Path) -> Option<PathBuf> {
     Some(root)
 }
 
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
 fn measured(command: &mut Command) -> Run {
     let began = Instant::now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

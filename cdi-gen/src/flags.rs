@@ -50,7 +50,7 @@ pub struct Place {
     /// Folders in which runtimes look for CDI files, searched for others that define the same devices
     #[arg(long, env = "CDI_GEN_SPEC_DIRS", value_delimiter = ',', default_values = cdi::DEFAULT_DIRS)]
     pub spec_dirs: Vec<PathBuf>,
-    /// The status file [default: <name of the CDI file>.status.json in the folder cdi-gen beside the CDI folder]
+    /// The status file [default: the name of the CDI file with .status.json, in the folder cdi-gen beside the CDI folder]
     #[arg(long, env = "CDI_GEN_STATUS_FILE")]
     pub status_file: Option<PathBuf>,
 }

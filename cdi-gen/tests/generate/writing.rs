@@ -70,7 +70,7 @@ fn the_same_node_gives_the_same_bytes() {
     let Some(mut node) = Node::new() else { return };
     node.driver = crate::node::real_driver(crate::node::VERSION);
     node.put("sys/bus/pci/devices/0000:00:1e.0/drm/card1/dev", "226:1\n");
-    std::fs::create_dir(node.path("dev/dri")).unwrap();
+    fs::create_dir(node.path("dev/dri")).unwrap();
     node.mknod("dri/card1", 226, 1).unwrap();
     for format in ["json", "yaml"] {
         for profile in ["compute", "graphics", "full"] {
