@@ -56,10 +56,11 @@ impl App {
         let alone = take_alone(&config.run_dir)?;
         let library = library::place(&config.library, &config.library_dir)?;
         info!(library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
+        let places = Places::below(&config.run_dir);
         Ok(Self {
-            places: Places::below(&config.run_dir),
+            book: Mutex::new(recorded(&places)),
+            places,
             driver: Driver::new(config.sources.clone()),
-            book: Mutex::default(),
             library,
             config,
             _alone: alone,
@@ -264,6 +265,24 @@ impl App {
     }
 }
 
+/// The book by the records alone, until the runtime tells what runs. A runtime with NRI before 0.7 (containerd before 2.0) never tells the plugins that it
+/// starts itself, and what was granted before a restart must not be granted twice.
+fn recorded(places: &Places) -> Book {
+    let mut book = Book::default();
+    let names = places.list().unwrap_or_else(|error| {
+        warn!("the shares of before are not known until the runtime tells them: {error}");
+        Vec::new()
+    });
+    for id in names {
+        match places.record(&id) {
+            Ok(Some(record)) => book.book(&id, record),
+            Ok(None) => {}
+            Err(error) => warn!(id, "a record of before is not read: {error}"),
+        }
+    }
+    book
+}
+
 fn said(error: impl Display) -> String {
     error.to_string()
 }
@@ -284,4 +303,27 @@ fn take_alone(run_dir: &Path) -> Result<File, StartError> {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| StartError::NotAlone(run_dir.to_owned()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quota::CardId;
+
+    #[test]
+    fn what_was_granted_before_counts_until_the_runtime_tells() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::below(dir.path());
+        assert!(recorded(&places).is_empty());
+        let id = CardId::parse("GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b76").unwrap();
+        let grants = [Grant { index: 0, id, bytes: Bytes(9 << 30), total: Bytes(16_130 << 20) }];
+        places.create("isolated", &Record::new("ns", "pod", "a", true, &grants), &grants).unwrap();
+        places.create("whole", &Record::new("ns", "pod", "b", false, &grants), &grants).unwrap();
+        places.create("damaged", &Record::new("ns", "pod", "c", true, &grants), &grants).unwrap();
+        for entry in std::fs::read_dir(places.limits("damaged").unwrap().parent().unwrap()).unwrap().flatten() {
+            std::fs::write(entry.path(), "{").unwrap();
+        }
+        let book = recorded(&places);
+        assert_eq!((book.len(), book.booked(id)), (2, Bytes(18 << 30)));
+    }
 }
