@@ -95,7 +95,7 @@ fn smi(container: &Pod<'_>) -> Result<String> {
 
 fn the_cdi_file_is_written_and_containerd_reads_it(lab: &Lab) -> Result<()> {
     let (said, file) = lab.generate_cdi()?;
-    ensure!(said.contains("1 GPU(s)") && said.contains("550.163.01"), "{said}");
+    ensure!(said.contains("1 device(s)") && said.contains("550.163.01"), "{said}");
     let spec: cdi::Spec = serde_json::from_slice(&std::fs::read(&file)?)?;
     ensure!(cdi::validate(&spec).is_empty(), "{:?}", cdi::validate(&spec));
     let names: Vec<&str> = spec.devices.iter().map(|device| device.name.as_str()).collect();
