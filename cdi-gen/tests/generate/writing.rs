@@ -44,10 +44,27 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
     let Some(node) = Node::new() else { return };
-    for output in ["/proc/gpu-quota/gpu.json", "gpu.yml"] {
-        let (code, said) = ended(node.command(None).args(["--output", output]).output().unwrap());
-        assert_eq!(code, 8, "{said}");
-        assert!(said.contains(output.rsplit_once('/').map_or(output, |(folder, _)| folder)), "{said}");
+    let (code, said) = ended(node.command(None).args(["--output", "/proc/gpu-quota/gpu.json"]).output().unwrap());
+    assert_eq!(code, 8, "{said}");
+    assert!(said.contains("/proc/gpu-quota"), "{said}");
+}
+
+#[test]
+fn a_name_that_runtimes_do_not_read_is_refused_before_anything_is_written() {
+    let Some(node) = Node::new() else { return };
+    let folder = node.path("work/cdi");
+    fs::create_dir_all(&folder).unwrap();
+    for output in ["gpu.yml", "gpu", ".json"] {
+        for command in ["generate", "check"] {
+            let mut command = node.subcommand(None, command);
+            let (code, said) = ended(command.current_dir(&folder).args(["--output", output]).output().unwrap());
+            assert_eq!(code, 2, "{output}: {said}");
+            assert!(said.contains(output) && said.contains(".json or .yaml"), "{said}");
+        }
+    }
+    for folder in ["work", "work/cdi"] {
+        let left: Vec<_> = fs::read_dir(node.path(folder)).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert!(left.iter().all(|name| name == "cdi"), "{left:?}");
     }
 }
 
