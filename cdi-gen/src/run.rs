@@ -36,10 +36,7 @@ impl Job {
         let named = if printed { None } else { Format::of(&output) };
         if !printed && named.is_none() {
             // Refused before anything is looked at or kept: a name by mistake says nothing of where the status belongs.
-            let output = output.display();
-            return Err(Failure::Usage(format!(
-                "--output {output} must end in .json or .yaml, or runtimes do not read it"
-            )));
+            return Err(Failure::Usage(format!("--output: {}", cdi::WriteError::Name { path: output })));
         }
         let asked = settings.format.map(|format| match format {
             flags::Format::Yaml => Format::Yaml,
