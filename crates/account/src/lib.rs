@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod physical;
+pub mod pools;
 pub mod table;
 pub mod told;
 
 pub use physical::Physical;
+pub use pools::Pools;
 pub use table::{Entry, Full, Table};

@@ -2,18 +2,20 @@
 //!
 //! cuda.h (`cuMemRelease`): memory is freed when all outstanding mappings are unmapped and all handles are released. A handle's value may be given
 //! out again while the memory behind it is still mapped, so objects have numbers of their own.
-use crate::table::{Full, Table};
+use crate::table::{Full, Table, mix};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The three maps of virtual memory management.
+/// The maps of virtual memory management.
 #[derive(Clone, Copy, Debug)]
 pub struct Physical<'a> {
     /// Handle: object.
     handles: Table<'a>,
     /// Object: charge, and how many handles and mappings it has.
     objects: Table<'a>,
-    /// Mapped address: length and object.
+    /// Mapped address: length and object. Mapped part of an array ([`part_of_array`]): array and object.
     mappings: Table<'a>,
+    /// Shareable handle (a descriptor's number, plus one): object.
+    exports: Table<'a>,
     next: &'a AtomicU64,
 }
 
@@ -22,12 +24,22 @@ const HANDLE: u64 = 1 << 32;
 const MAPPING: u64 = 1;
 /// The step in which mappings are looked for in a range: no driver maps in smaller ones (64 KiB on the smallest).
 const STEP: u64 = 64 << 10;
+/// In a longer range all mappings are looked at instead: a reservation of addresses can be a thousand times as long as what is mapped in it.
+const MOST_STEPS: u64 = 4096;
+/// Marks a part of an array among the mappings: no address of a process has this bit.
+const PART: u64 = 1 << 63;
+
+/// The key of a part of an array, which `words` describe: the array and the subresource as the program names them, alike at mapping and unmapping.
+#[must_use]
+pub fn part_of_array(array: u64, words: &[u64]) -> u64 {
+    words.iter().fold(mix(array), |key, word| mix(key ^ word)) | PART
+}
 
 impl<'a> Physical<'a> {
-    /// The maps in three tables and a counter, all zero at first.
+    /// The maps in four tables and a counter, all zero at first.
     #[must_use]
-    pub fn new(handles: Table<'a>, objects: Table<'a>, mappings: Table<'a>, next: &'a AtomicU64) -> Self {
-        Self { handles, objects, mappings, next }
+    pub fn new([handles, objects, mappings, exports]: [Table<'a>; 4], next: &'a AtomicU64) -> Self {
+        Self { handles, objects, mappings, exports, next }
     }
 
     /// Notes memory of `charge` (any word) behind a new handle.
@@ -64,6 +76,65 @@ impl<'a> Physical<'a> {
         (count == 0).then_some(charge)
     }
 
+    /// Notes that a handle was exported as a descriptor.
+    pub fn exported(&self, handle: u64, descriptor: u32) {
+        let object = self.handles.with(handle, |stored| *stored).ok().flatten();
+        let key = u64::from(descriptor) + 1;
+        // A full table forgets an export: memory that is imported by its own process is then given back with the first of the two handles.
+        let _ = self.exports.with(key, |stored| *stored = object);
+    }
+
+    /// Notes a handle that was imported from a descriptor: one more of the same memory where this process exported it, and otherwise memory that another
+    /// process is charged for.
+    pub fn imported(&self, handle: u64, descriptor: u32) {
+        let Some((object, _)) = self.exports.with(u64::from(descriptor) + 1, |stored| *stored).ok().flatten() else {
+            return;
+        };
+        if self.refer(object, |count| count.wrapping_add(HANDLE)).is_some() {
+            let _ = self.handles.insert(handle, (object, 0));
+        }
+    }
+
+    /// Notes that memory is mapped into a part of an array; memory that was mapped there before is not any more.
+    ///
+    /// # Errors
+    /// [`Full`]; nothing is noted then.
+    pub fn mapped_into(&self, array: u64, part: u64, handle: u64, give_back: impl FnMut(u64)) -> Result<(), Full> {
+        let Some((object, _)) = self.handles.with(handle, |stored| *stored)? else { return Ok(()) };
+        let before = self.mappings.with(part, |stored| stored.replace((array, object)))?;
+        let _ = self.refer(object, |count| count.wrapping_add(MAPPING));
+        self.unmapped_one(before, give_back);
+        Ok(())
+    }
+
+    /// Notes that nothing is mapped into a part of an array any more.
+    pub fn unmapped_from(&self, part: u64, give_back: impl FnMut(u64)) {
+        self.unmapped_one(self.mappings.remove(part), give_back);
+    }
+
+    /// Notes that an array is gone, and with it all that was mapped into it.
+    pub fn array_gone(&self, array: u64, mut give_back: impl FnMut(u64)) {
+        self.forget_mappings(|key, of| key & PART != 0 && of == array, &mut give_back);
+    }
+
+    fn unmapped_one(&self, mapping: Option<(u64, u64)>, mut give_back: impl FnMut(u64)) {
+        if let Some((_, object)) = mapping
+            && let Some((charge, 0)) = self.refer(object, |count| count.saturating_sub(MAPPING))
+        {
+            give_back(charge);
+        }
+    }
+
+    fn forget_mappings(&self, gone: impl Fn(u64, u64) -> bool, give_back: &mut impl FnMut(u64)) {
+        self.mappings.retain(|key, (word, object)| {
+            let gone = gone(key, word);
+            if gone && let Some((charge, 0)) = self.refer(object, |count| count.saturating_sub(MAPPING)) {
+                give_back(charge);
+            }
+            !gone
+        });
+    }
+
     /// Notes a mapping; of memory that was not charged nothing is noted.
     ///
     /// # Errors
@@ -78,16 +149,15 @@ impl<'a> Physical<'a> {
     /// Notes that all mappings in a range are gone; `give_back` is called with each charge that nothing holds any more.
     pub fn unmapped(&self, at: u64, length: u64, mut give_back: impl FnMut(u64)) {
         let end = at.saturating_add(length);
+        if length / STEP > MOST_STEPS {
+            self.forget_mappings(|key, _| (at..end).contains(&key), &mut give_back);
+            return;
+        }
         let mut at = at;
         while at < end {
-            let Some((length, object)) = self.mappings.remove(at) else {
-                at = at.saturating_add(STEP);
-                continue;
-            };
-            if let Some((charge, 0)) = self.refer(object, |count| count.saturating_sub(MAPPING)) {
-                give_back(charge);
-            }
-            at = at.saturating_add(length.max(STEP));
+            let mapping = self.mappings.remove(at);
+            self.unmapped_one(mapping, &mut give_back);
+            at = at.saturating_add(mapping.map_or(STEP, |(length, _)| length.max(STEP)));
         }
     }
 
@@ -117,7 +187,7 @@ mod tests {
             let entries: Vec<Entry> = (0..SHARDS * 16).map(|_| Entry::default()).collect();
             Table::new(shards, entries.leak()).unwrap()
         };
-        Physical::new(table(), table(), table(), Box::leak(Box::new(AtomicU64::new(0))))
+        Physical::new([table(), table(), table(), table()], Box::leak(Box::new(AtomicU64::new(0))))
     }
 
     fn unmap(physical: &Physical<'_>, at: u64, length: u64) -> Vec<u64> {
@@ -184,5 +254,62 @@ mod tests {
         assert_eq!(physical.released(99), None);
         physical.mapped(MIB, MIB, 99).unwrap();
         assert_eq!(unmap(&physical, MIB, MIB), []);
+    }
+    #[test]
+    fn a_long_range_with_few_mappings_ends_them_all() {
+        let physical = physical();
+        for n in 1..=3 {
+            physical.created(n, n * 10).unwrap();
+            physical.mapped(n << 36, 2 * MIB, n).unwrap();
+            assert_eq!(physical.released(n), None);
+        }
+        let mut back = unmap(&physical, 1 << 36, 2 << 36);
+        back.sort_unstable();
+        assert_eq!(back, [10, 20], "the third is beyond the range");
+        assert_eq!(unmap(&physical, 3 << 36, 2 * MIB), [30]);
+    }
+
+    #[test]
+    fn an_imported_handle_is_one_more_of_what_was_exported() {
+        let physical = physical();
+        physical.created(7, 5).unwrap();
+        physical.exported(7, 0);
+        physical.imported(8, 0);
+        physical.imported(9, 4);
+        assert_eq!(physical.released(7), None);
+        assert_eq!(physical.released(9), None, "of another process, which is charged for it");
+        assert_eq!(physical.released(8), Some(5));
+        physical.imported(8, 0);
+        assert_eq!(physical.released(8), None, "what was exported is gone");
+        physical.created(1, 6).unwrap();
+        physical.exported(1, 0);
+        physical.exported(99, 0);
+        physical.imported(2, 0);
+        assert_eq!(physical.released(1), Some(6), "the descriptor's number is another's by now");
+    }
+
+    #[test]
+    fn memory_in_an_array_is_in_use_until_unmapped_or_the_array_goes() {
+        let physical = physical();
+        let back = core::cell::RefCell::new(Vec::new());
+        let give_back = |charge| back.borrow_mut().push(charge);
+        let part = |n| part_of_array(0x500, &[0, n]);
+        assert_ne!(part(1), part(2));
+        for n in 1..=3 {
+            physical.created(n, n).unwrap();
+            physical.mapped_into(0x500, part(n), n, give_back).unwrap();
+            assert_eq!(physical.released(n), None);
+        }
+        physical.created(4, 4).unwrap();
+        physical.mapped_into(0x500, part(2), 4, give_back).unwrap();
+        assert_eq!(back.take(), [2], "another memory took its place");
+        physical.unmapped_from(part(1), give_back);
+        physical.unmapped_from(part(1), give_back);
+        assert_eq!(back.take(), [1]);
+        physical.array_gone(0x501, give_back);
+        assert_eq!(back.take(), []);
+        physical.array_gone(0x500, give_back);
+        assert_eq!(back.take(), [3]);
+        assert_eq!(physical.released(4), Some(4));
     }
 }

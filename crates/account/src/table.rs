@@ -194,7 +194,7 @@ fn close(entries: &[Entry], mask: usize, mut hole: usize) {
 }
 
 /// Spreads keys that differ in few bits, as addresses do (the finalizer of `SplitMix64`).
-const fn mix(key: u64) -> u64 {
+pub(crate) const fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)

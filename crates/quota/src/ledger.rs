@@ -6,9 +6,14 @@
 //! |---|---|
 //! | 0 | [`MAGIC`], which names the version |
 //! | 1 | hint: one more than the highest slot that was ever taken |
-//! | 2 to 15 | zero |
+//! | 2 | why the last process that could not start was refused ([`Refusal`]); zero for none |
+//! | 3 | how many processes were refused so |
+//! | 4 to 15 | zero |
 //! | 16 + c | how many allocations were refused on card `c` |
+//! | 32 + c | the most bytes that were ever charged on card `c` at one time |
+//! | 48 to 63 | zero |
 //! | 64 + c * [`SLOTS`] + s | bytes that the process in slot `s` has charged on card `c` |
+//! | 16448 + s * 4 | slot `s`: its owner's pid, start time in ticks since boot, and pid namespace's inode, each as the owner sees it; and zero |
 //!
 //! **A slot's words are the whole truth.** No total is kept beside them, since a process killed between two additions would leave it wrong for ever.
 //! Who owns a slot is no word in the file either: the owner holds an open-file-description lock on byte [`lock_byte`] of the file, which the
@@ -18,19 +23,26 @@
 //! The container can write anything here. Sums saturate, and nothing is used as an index.
 use crate::Bytes;
 use crate::limits::MAX_CARDS;
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub mod snapshot;
 
 /// The first word; the digit is the version of the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQLED1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQLED2");
 /// How many processes can hold GPU memory at the same time in one container.
 pub const SLOTS: usize = 1024;
 const HINT: usize = 1;
+const REFUSAL: usize = 2;
+const REFUSALS: usize = 3;
 const REFUSED: usize = 16;
+const PEAKS: usize = 32;
 const COUNTS: usize = 64;
+const OWNERS: usize = COUNTS + MAX_CARDS * SLOTS;
+/// Words of an owner.
+const OWNER: usize = 4;
 /// The number of 64-bit words in a ledger.
-pub const LEDGER_WORDS: usize = COUNTS + MAX_CARDS * SLOTS;
+pub const LEDGER_WORDS: usize = OWNERS + OWNER * SLOTS;
 /// The size of a ledger in bytes.
 pub const LEDGER_LEN: usize = LEDGER_WORDS * 8;
 /// How often a reservation that met another is tried again. Each round ends with at least one party out or served, so few rounds are ever needed.
@@ -46,6 +58,66 @@ pub const fn initial_head() -> [u8; 8] {
 #[must_use]
 pub const fn lock_byte(slot: usize) -> u64 {
     (LEDGER_LEN + slot) as u64
+}
+
+/// Who holds a slot: a pid alone may be another process's by the time it is looked at, or of another namespace. For people and audits only; whether the
+/// owner lives is told by its lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Its pid in its own namespace.
+    pub pid: u64,
+    /// When it started: field 22 of `/proc/PID/stat`, in clock ticks since boot.
+    pub start: u64,
+    /// The inode of its pid namespace.
+    pub namespace: u64,
+}
+
+/// Why a process may not use any GPU memory: what it needs is missing or damaged. Written into the ledger for the host to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Refusal {
+    /// There is no limits file.
+    LimitsMissing = 1,
+    /// The limits file cannot be opened or mapped.
+    LimitsUnreadable = 2,
+    /// The limits file is of another version.
+    LimitsVersion = 3,
+    /// The limits file is damaged.
+    LimitsDamaged = 4,
+    /// The kernel lacks a feature, or memory.
+    Kernel = 5,
+    /// All slots of the ledger are taken.
+    NoSlot = 6,
+}
+
+impl Refusal {
+    const ALL: [Self; 6] = [
+        Self::LimitsMissing,
+        Self::LimitsUnreadable,
+        Self::LimitsVersion,
+        Self::LimitsDamaged,
+        Self::Kernel,
+        Self::NoSlot,
+    ];
+
+    /// The refusal of a code; `None` for any other word.
+    #[must_use]
+    pub fn of(code: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| *refusal as u64 == code)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LimitsMissing => "the container has no limits file at its place; create the container anew",
+            Self::LimitsUnreadable => "the limits file cannot be read inside the container; check its mount and mode",
+            Self::LimitsVersion => "the limits file is of another version than the interposer; create the container anew",
+            Self::LimitsDamaged => "the limits file is damaged; create the container anew",
+            Self::Kernel => "the kernel gives no memory that a fork wipes; the interposer needs Linux 4.14 or later, and memory",
+            Self::NoSlot => "as many processes as a ledger has slots hold GPU memory already; end some of them",
+        })
+    }
 }
 
 /// Why an amount was not reserved.
@@ -67,8 +139,13 @@ impl<'a> Ledger<'a> {
     }
 
     /// Notes that `slot` is taken, and clears what its last owner left. The caller holds the slot's lock.
-    pub fn open_slot(&self, slot: usize) {
+    pub fn open_slot(&self, slot: usize, owner: Owner) {
         self.clear_slot(slot);
+        for (at, value) in [owner.pid, owner.start, owner.namespace].into_iter().enumerate() {
+            if let Some(word) = self.words.get(OWNERS + slot.min(SLOTS) * OWNER + at).filter(|_| slot < SLOTS) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
         if let Some(hint) = self.words.get(HINT) {
             hint.fetch_max(slot.saturating_add(1) as u64, Ordering::SeqCst);
         }
@@ -100,7 +177,9 @@ impl<'a> Ledger<'a> {
             if own.try_update(Ordering::SeqCst, Ordering::SeqCst, |held| held.checked_add(bytes.0)).is_err() {
                 return Err(OverQuota);
             }
-            if self.used(card) <= quota {
+            let used = self.used(card);
+            if used <= quota {
+                self.note_peak(card, used);
                 return Ok(());
             }
             self.release(card, slot, bytes);
@@ -113,6 +192,30 @@ impl<'a> Ledger<'a> {
             }
         }
         Err(OverQuota)
+    }
+
+    /// Charges what the driver has handed out already, whatever the quota: nothing more is granted until it has gone back.
+    pub fn reserve_anyway(&self, card: usize, slot: usize, bytes: Bytes) {
+        if let Some(own) = self.slot(card, slot) {
+            let _ = own.try_update(Ordering::SeqCst, Ordering::SeqCst, |held| Some(held.saturating_add(bytes.0)));
+            self.note_peak(card, self.used(card));
+        }
+    }
+
+    fn note_peak(&self, card: usize, used: Bytes) {
+        if let (true, Some(peak)) = (card < MAX_CARDS, self.words.get(PEAKS.saturating_add(card)))
+            && peak.load(Ordering::Relaxed) < used.0
+        {
+            peak.fetch_max(used.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a process was refused for good, for the host to see.
+    pub fn note_refusal(&self, refusal: Refusal) {
+        if let (Some(last), Some(count)) = (self.words.get(REFUSAL), self.words.get(REFUSALS)) {
+            last.store(refusal as u64, Ordering::Relaxed);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Gives back `bytes` that `slot` had reserved. Saturates: a forged word cannot become huge.
@@ -167,7 +270,7 @@ impl<'a> Ledger<'a> {
 
     fn card(&self, card: usize) -> &'a [AtomicU64] {
         let start = COUNTS + card.min(MAX_CARDS) * SLOTS;
-        self.words.get(start..start + SLOTS).unwrap_or(&[])
+        self.words.get(start..(start + SLOTS).min(OWNERS)).unwrap_or(&[])
     }
 
     fn slot(&self, card: usize, slot: usize) -> Option<&'a AtomicU64> {

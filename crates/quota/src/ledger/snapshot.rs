@@ -1,7 +1,7 @@
 //! The same ledger read from plain bytes by the host, which trusts nothing in it.
 //!
 //! The host reads a bounded copy of the file and never maps it: the container can cut the file short at any moment.
-use super::{COUNTS, LEDGER_LEN, MAGIC, REFUSED, SLOTS};
+use super::{COUNTS, LEDGER_LEN, MAGIC, OWNER, OWNERS, Owner, PEAKS, REFUSAL, REFUSALS, REFUSED, Refusal, SLOTS};
 use crate::Bytes;
 use crate::limits::MAX_CARDS;
 use core::fmt;
@@ -67,6 +67,26 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub fn refused(&self, card: usize) -> u64 {
         if card >= MAX_CARDS { 0 } else { self.word(REFUSED + card) }
+    }
+
+    /// The most that was ever charged on a card at one time.
+    #[must_use]
+    pub fn peak(&self, card: usize) -> Bytes {
+        Bytes(if card >= MAX_CARDS { 0 } else { self.word(PEAKS + card) })
+    }
+
+    /// Why processes were refused for good: the last reason, and how many they were. `None` where none was.
+    #[must_use]
+    pub fn refusal(&self) -> Option<(Refusal, u64)> {
+        Some((Refusal::of(self.word(REFUSAL))?, self.word(REFUSALS)))
+    }
+
+    /// Who has or had a slot, as that process said; `None` where nobody ever took it.
+    #[must_use]
+    pub fn owner(&self, slot: usize) -> Option<Owner> {
+        let at = OWNERS + slot.min(SLOTS) * OWNER;
+        let owner = Owner { pid: self.word(at), start: self.word(at + 1), namespace: self.word(at + 2) };
+        (slot < SLOTS && owner.pid != 0).then_some(owner)
     }
 
     fn word(&self, at: usize) -> u64 {
