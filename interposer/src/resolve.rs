@@ -44,18 +44,19 @@ fn is_search(handle: usize) -> bool {
 }
 
 /// The hook to answer, or NULL to let the loader answer. Also makes sure that the loader's function is known.
-extern "C" fn dlsym_hook(handle: usize, name: *const c_char) -> *const () {
+extern "C" fn dlsym_hook(handle: usize, name: *const c_char, caller: *const ()) -> *const () {
     let dlsym = loader(&DLSYM, c"dlsym");
     hook_of(
         handle,
         name,
+        caller,
         || call!(dlsym, fn(usize, *const c_char) -> *const (), (handle, name), else core::ptr::null()),
     )
 }
 
-extern "C" fn dlvsym_hook(handle: usize, name: *const c_char, version: *const c_char) -> *const () {
+extern "C" fn dlvsym_hook(handle: usize, name: *const c_char, version: *const c_char, caller: *const ()) -> *const () {
     let dlvsym = loader(&DLVSYM, c"dlvsym");
-    hook_of(handle, name, || {
+    hook_of(handle, name, caller, || {
         call!(
             dlvsym,
             fn(usize, *const c_char, *const c_char) -> *const (),
@@ -74,7 +75,7 @@ fn our_own(name: &CStr) -> Option<(*const (), *const ())> {
     }
 }
 
-fn hook_of(handle: usize, name: *const c_char, ask: impl FnOnce() -> *const ()) -> *const () {
+fn hook_of(handle: usize, name: *const c_char, caller: *const (), ask: impl FnOnce() -> *const ()) -> *const () {
     if is_search(handle) || name.is_null() {
         return core::ptr::null();
     }
@@ -87,7 +88,8 @@ fn hook_of(handle: usize, name: *const c_char, ask: impl FnOnce() -> *const ()) 
         return core::ptr::null();
     };
     let address = ask();
-    if address.is_null() || !elf::is_driver(address) {
+    // The driver that looks up a name of its own means its own function (it does so where it is one library behind another).
+    if address.is_null() || !elf::is_driver(address) || elf::is_driver(caller) {
         return core::ptr::null();
     }
     real::refresh(place, address);
@@ -99,6 +101,7 @@ fn hook_of(handle: usize, name: *const c_char, ask: impl FnOnce() -> *const ()) 
 #[unsafe(no_mangle)]
 extern "C" fn dlsym() {
     core::arch::naked_asm!(
+        "mov rdx, [rsp]",
         "push rdi", "push rsi", "sub rsp, 8",
         "call {hook}",
         "add rsp, 8", "pop rsi", "pop rdi",
@@ -114,6 +117,7 @@ extern "C" fn dlsym() {
 #[unsafe(no_mangle)]
 extern "C" fn dlvsym() {
     core::arch::naked_asm!(
+        "mov rcx, [rsp]",
         "push rdi", "push rsi", "push rdx",
         "call {hook}",
         "pop rdx", "pop rsi", "pop rdi",
@@ -130,6 +134,7 @@ extern "C" fn dlvsym() {
 extern "C" fn dlsym() {
     core::arch::naked_asm!(
         "stp x29, x30, [sp, #-32]!", "stp x0, x1, [sp, #16]",
+        "mov x2, x30",
         "bl {hook}",
         "mov x9, x0",
         "ldp x0, x1, [sp, #16]", "ldp x29, x30, [sp], #32",
@@ -146,6 +151,7 @@ extern "C" fn dlsym() {
 extern "C" fn dlvsym() {
     core::arch::naked_asm!(
         "stp x29, x30, [sp, #-48]!", "stp x0, x1, [sp, #16]", "str x2, [sp, #32]",
+        "mov x3, x30",
         "bl {hook}",
         "mov x9, x0",
         "ldr x2, [sp, #32]", "ldp x0, x1, [sp, #16]", "ldp x29, x30, [sp], #48",

@@ -1,56 +1,60 @@
-//! First use in a process: read the limits, map the ledger, and, before the first allocation, take a slot in it. Or refuse, for good.
+//! First use in a process: read the limits, map the ledger, and, before the first allocation, take a slot in it. Or refuse, for good, and leave the reason
+//! in the ledger for the host to see.
 //!
 //! # Safety
 //! The state lies in a page of its own that a child after fork finds zeroed: it starts again, with a slot of its own, and never touches its parent's.
 //! `limits` and `path` are written by the one thread that holds stage [`BUSY`], and read only after [`READY`] was seen.
 #![expect(unsafe_code, reason = "state that a fork must wipe lies in memory that is mapped by hand")]
 use crate::sys::{self, File, OpenError};
-use account::table::{SHARDS, Shard};
-use account::{Entry, Physical, Table};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use quota::Bytes;
-use quota::ledger::{LEDGER_LEN, LEDGER_WORDS, Ledger, SLOTS, lock_byte};
-use quota::limits::{LIMITS_LEN, Limits, MAX_CARDS};
+use environment::{PATH_MAX, environment, put};
+use quota::ledger::{LEDGER_LEN, LEDGER_WORDS, Ledger, Refusal};
+use quota::limits::{LIMITS_LEN, Limits, LimitsError, MAX_CARDS};
 use quota::paths::{IN_LEDGER, IN_LIMITS};
+
+mod environment;
+mod share;
+mod slot;
+mod tables;
+
+pub(crate) use share::Share;
+use tables::Tables;
 
 const BUSY: u32 = 1;
 const READY: u32 = 2;
 const REFUSED: u32 = 3;
-/// Names a folder with `limits` and `ledger` where the container's own path does not exist: for programs that run under the library outside of a
-/// container. Inside one the path exists, and the variable is not looked at.
-const DIR_ENV: &[u8] = b"GPU_QUOTA_DIR=";
-const PATH_MAX: usize = 512;
-/// Live allocations of one process: 64 shards of 32,768 places, seven of eight used.
-const ALLOCATIONS: usize = SHARDS << 15;
-/// Handles, objects and mappings of virtual memory management.
-const PHYSICAL: usize = SHARDS << 10;
 /// Devices whose card is remembered.
 pub(crate) const DEVICES: usize = 64;
+/// How often a limits file with a wrong checksum is read: the host may be in the midst of writing it.
+const READS: u32 = 3;
 
 struct Page {
     stage: AtomicU32,
     slot_stage: AtomicU32,
     slot: AtomicU32,
+    /// Whether the host was told that no slot was to be had.
+    told: AtomicU32,
+    /// Whether the ledger was cut short: from then on this process counts by itself.
+    lost: AtomicU32,
+    /// Whether a pool may hold more than is live in it.
+    slack: AtomicU32,
+    /// When the ledger was last seen to be whole, in [`sys::ticks`].
+    seen: AtomicU64,
     limits: UnsafeCell<MaybeUninit<Limits>>,
     path: UnsafeCell<[u8; PATH_MAX]>,
+    /// The limits file as it is now: the host may change a quota.
+    quotas: AtomicPtr<AtomicU64>,
     ledger: AtomicPtr<AtomicU64>,
     tables: AtomicPtr<Tables>,
     /// Card of each CUDA device: 0 not asked yet, 1 none, else the card plus 2.
     cards: [AtomicU32; DEVICES],
     /// What this process has charged on each card, beside the ledger, which the whole container can write.
     held: [AtomicU64; MAX_CARDS],
-}
-
-/// Everything that grows with use, in one mapping of zeros.
-#[repr(C)]
-struct Tables {
-    shards: [[Shard; SHARDS]; 4],
-    next: AtomicU64,
-    allocations: [Entry; ALLOCATIONS],
-    physical: [[Entry; PHYSICAL]; 3],
+    /// Contexts of this process on each card that are charged.
+    contexts: [AtomicU64; MAX_CARDS],
 }
 
 const PAGE_LEN: usize = size_of::<Page>().next_multiple_of(4096);
@@ -79,14 +83,6 @@ fn page() -> Option<&'static Page> {
     unsafe { at.as_ref() }
 }
 
-/// What this process may use, and where it counts.
-#[derive(Clone, Copy)]
-pub(crate) struct Share {
-    page: &'static Page,
-    pub(crate) limits: &'static Limits,
-    pub(crate) ledger: Ledger<'static>,
-}
-
 /// Waits for, or does, the work behind a stage, once. `failed` is the stage after work that failed: [`REFUSED`] for good, or 0 to try again.
 fn once(stage: &AtomicU32, failed: u32, work: impl FnOnce() -> bool) -> bool {
     loop {
@@ -107,8 +103,11 @@ fn once(stage: &AtomicU32, failed: u32, work: impl FnOnce() -> bool) -> bool {
 
 /// This process's share; `None` where limits or ledger are missing or damaged, and then nothing may be allocated.
 pub(crate) fn share() -> Option<Share> {
-    let page = page()?;
-    if !once(&page.stage, REFUSED, || read(page).is_some()) {
+    let Some(page) = page() else {
+        refuse_without_memory();
+        return None;
+    };
+    if !once(&page.stage, REFUSED, || start(page)) {
         return None;
     }
     // SAFETY: written before the stage became READY, and never again.
@@ -116,194 +115,120 @@ pub(crate) fn share() -> Option<Share> {
     // SAFETY: as above.
     let limits = unsafe { limits.assume_init_ref() };
     let words = page.ledger.load(Ordering::Relaxed);
-    // SAFETY: a mapping of the whole ledger that is never unmapped in this process.
+    // SAFETY: a mapping of the whole ledger that is never unmapped in this process; it is touched only after `Share::ledger` has looked whether it is whole.
     let words = unsafe { core::slice::from_raw_parts(words, LEDGER_WORDS) };
-    Some(Share { page, limits, ledger: Ledger::new(words)? })
+    let quotas = page.quotas.load(Ordering::Relaxed);
+    // SAFETY: a mapping of the whole limits file that is never unmapped in this process; only the host can cut it short.
+    let quotas = unsafe { core::slice::from_raw_parts(quotas, LIMITS_LEN / 8) };
+    Some(Share { page, limits, words, quotas })
 }
 
-fn read(page: &Page) -> Option<()> {
+/// Whether a pool of this process may hold more than is live in it. Starts nothing.
+pub(crate) fn has_slack() -> bool {
+    // SAFETY: NULL, or a mapping of that size that is never unmapped, and zeros are a Page.
+    let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
+    page.is_some_and(|page| page.slack.load(Ordering::Relaxed) != 0)
+}
+
+/// Reads the limits and maps the ledger. Where that fails, a ledger that can be mapped is told why.
+fn start(page: &Page) -> bool {
     // SAFETY: this thread alone holds the stage.
     let path = unsafe { &mut *page.path.get() };
-    let limits = match File::open(put(path, &[IN_LIMITS.as_bytes()])?, false) {
-        Ok(file) => {
-            put(path, &[IN_LEDGER.as_bytes()])?;
-            file
+    let read = read(page, path);
+    let ledger = map_ledger(path);
+    match (read, ledger) {
+        (Ok(limits), Some(ledger)) => {
+            page.ledger.store(ledger, Ordering::Relaxed);
+            // SAFETY: this thread alone holds the stage.
+            let place = unsafe { &mut *page.limits.get() };
+            place.write(limits);
+            true
         }
-        Err(OpenError::NotThere) => {
-            let mut dir = [0; PATH_MAX];
-            let length = environment(&mut dir)?;
-            let dir = dir.get(..length)?;
-            let file = File::open(put(path, &[dir, b"/limits"])?, false).ok()?;
-            put(path, &[dir, b"/ledger"])?;
-            file
+        (Err(why), Some(ledger)) => {
+            // SAFETY: a fresh mapping of the whole ledger.
+            Ledger::known(unsafe { core::slice::from_raw_parts(ledger, LEDGER_WORDS) }).note_refusal(why);
+            // SAFETY: nobody has seen it.
+            unsafe { sys::unmap(ledger.cast(), LEDGER_LEN) };
+            false
         }
-        Err(OpenError::Other) => return None,
+        (_, None) => false,
+    }
+}
+
+/// The kernel does not give what this library needs, or no memory. The host is told, once.
+fn refuse_without_memory() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    if TOLD.swap(1, Ordering::Relaxed) != 0 {
+        return;
+    }
+    let mut path = [0; PATH_MAX];
+    if put(&mut path, &[IN_LEDGER.as_bytes()]).is_some()
+        && let Some(ledger) = map_ledger(&path)
+    {
+        // SAFETY: a fresh mapping of the whole ledger.
+        Ledger::known(unsafe { core::slice::from_raw_parts(ledger, LEDGER_WORDS) }).note_refusal(Refusal::Kernel);
+        // SAFETY: nobody has seen it.
+        unsafe { sys::unmap(ledger.cast(), LEDGER_LEN) };
+    }
+}
+
+/// The limits; the ledger's path is left in `path`, whatever comes of them.
+fn read(page: &Page, path: &mut [u8; PATH_MAX]) -> Result<Limits, Refusal> {
+    let opened = File::open(put(path, &[IN_LIMITS.as_bytes()]).ok_or(Refusal::LimitsMissing)?, false);
+    let mut dir = [0; PATH_MAX];
+    let outside = if opened.is_err() { environment(&mut dir) } else { None };
+    let opened = match (opened, outside.and_then(|length| dir.get(..length))) {
+        (Err(OpenError::NotThere), Some(dir)) => {
+            let opened = File::open(put(path, &[dir, b"/limits"]).ok_or(Refusal::LimitsMissing)?, false);
+            put(path, &[dir, b"/ledger"]).ok_or(Refusal::LimitsMissing)?;
+            opened
+        }
+        (opened, _) => {
+            put(path, &[IN_LEDGER.as_bytes()]).ok_or(Refusal::LimitsMissing)?;
+            opened
+        }
     };
-    let mut bytes = [0; LIMITS_LEN + 1];
-    let length = limits.read(&mut bytes);
-    let limits = Limits::decode(bytes.get(..length)?).ok()?;
+    let file = opened.map_err(|error| match error {
+        OpenError::NotThere => Refusal::LimitsMissing,
+        OpenError::Other => Refusal::LimitsUnreadable,
+    })?;
+    let mut decoded = Err(LimitsError::Length);
+    for _ in 0..READS {
+        let mut bytes = [0; LIMITS_LEN + 1];
+        let length = file.read_from_start(&mut bytes);
+        decoded = Limits::decode(bytes.get(..length).unwrap_or(&[]));
+        if decoded != Err(LimitsError::Checksum) {
+            break;
+        }
+        sys::pause();
+    }
+    let limits = decoded.map_err(|error| match error {
+        LimitsError::Magic => Refusal::LimitsVersion,
+        _ => Refusal::LimitsDamaged,
+    })?;
+    let map = file.map(LIMITS_LEN, false).ok_or(Refusal::LimitsUnreadable)?;
+    sys::keep_from_children(map, LIMITS_LEN);
+    page.quotas.store(map.cast(), Ordering::Relaxed);
+    Ok(limits)
+}
+
+/// Maps the ledger at a path, if it is one.
+fn map_ledger(path: &[u8; PATH_MAX]) -> Option<*mut AtomicU64> {
     let file = File::open(CStr::from_bytes_until_nul(path).ok()?, true).ok()?;
     if file.len() != LEDGER_LEN {
         return None;
     }
-    let map = file.map(LEDGER_LEN, true)?;
-    sys::keep_from_children(map, LEDGER_LEN);
-    page.ledger.store(map.cast(), Ordering::Relaxed);
-    // SAFETY: this thread alone holds the stage.
-    let place = unsafe { &mut *page.limits.get() };
-    place.write(limits);
-    Some(())
-}
-
-/// Puts a path together, NUL-terminated.
-fn put<'a>(path: &'a mut [u8; PATH_MAX], parts: &[&[u8]]) -> Option<&'a CStr> {
-    path.fill(0);
-    let mut at = 0_usize;
-    for part in parts {
-        path.get_mut(at..at.checked_add(part.len())?)?.copy_from_slice_checked(part)?;
-        at += part.len();
+    let map: *mut AtomicU64 = file.map(LEDGER_LEN, true)?.cast();
+    // It may be cut short from now on.
+    let is_ledger = sys::can_read(map.cast()) && {
+        // SAFETY: a fresh mapping of the whole ledger.
+        Ledger::new(unsafe { core::slice::from_raw_parts(map, LEDGER_WORDS) }).is_some()
+    };
+    if !is_ledger {
+        // SAFETY: nobody has seen it.
+        unsafe { sys::unmap(map.cast(), LEDGER_LEN) };
+        return None;
     }
-    CStr::from_bytes_until_nul(path).ok()
-}
-
-/// `copy_from_slice` without its panic.
-trait CopyChecked {
-    fn copy_from_slice_checked(&mut self, from: &[u8]) -> Option<()>;
-}
-
-impl CopyChecked for [u8] {
-    fn copy_from_slice_checked(&mut self, from: &[u8]) -> Option<()> {
-        (self.len() == from.len()).then(|| self.iter_mut().zip(from).for_each(|(to, from)| *to = *from))
-    }
-}
-
-/// The folder that [`DIR_ENV`] names in the environment with which the process started; its length.
-fn environment(dir: &mut [u8; PATH_MAX]) -> Option<usize> {
-    let file = File::open(c"/proc/self/environ", false).ok()?;
-    let mut chunk = [0; 1024];
-    // Where the current variable agrees with the name so far; beyond its end the value is taken.
-    let (mut agrees, mut matched, mut length) = (true, 0, 0);
-    loop {
-        let read = file.read(&mut chunk);
-        if read == 0 {
-            return None;
-        }
-        for byte in chunk.iter().take(read) {
-            if *byte == 0 {
-                if agrees && matched == DIR_ENV.len() && length > 0 {
-                    return Some(length);
-                }
-                (agrees, matched, length) = (true, 0, 0);
-            } else if !agrees {
-            } else if matched < DIR_ENV.len() {
-                agrees = DIR_ENV.get(matched) == Some(byte);
-                matched += 1;
-            } else {
-                *dir.get_mut(length)? = *byte;
-                length += 1;
-            }
-        }
-    }
-}
-
-impl Share {
-    /// This process's slot, taken at the first allocation; `None` where there is none to be had.
-    pub(crate) fn slot(&self) -> Option<usize> {
-        let taken = once(&self.page.slot_stage, 0, || self.take_slot().is_some());
-        taken.then(|| self.page.slot.load(Ordering::Relaxed) as usize)
-    }
-
-    /// Locks a free slot. The lock belongs to the open file, which the small mapping keeps when the descriptor is closed; the kernel ends both with the
-    /// process.
-    fn take_slot(&self) -> Option<()> {
-        const KEEP: usize = 4096;
-        let file = File::open(self.ledger_path()?, true).ok()?;
-        let used = self.ledger.slots_in_use();
-        let random = sys::pid().wrapping_mul(0x9e37_79b9);
-        // Two looks at slots that may have become free, then the next that was never used, then all: the time does not grow with the processes.
-        let guesses = [random, random >> 16].into_iter().filter_map(|guess| guess.checked_rem(used));
-        let slot = guesses.chain(used..SLOTS).chain(0..used).find(|slot| file.lock(lock_byte(*slot)))?;
-        let tables = sys::zeroed(size_of::<Tables>())?;
-        let Some(keep) = file.map(KEEP, false) else {
-            // SAFETY: nobody has seen it.
-            unsafe { sys::unmap(tables, size_of::<Tables>()) };
-            return None;
-        };
-        sys::keep_from_children(tables, size_of::<Tables>());
-        sys::keep_from_children(keep, KEEP);
-        self.ledger.open_slot(slot);
-        self.page.tables.store(tables.cast(), Ordering::Relaxed);
-        self.page.slot.store(u32::try_from(slot).ok()?, Ordering::Relaxed);
-        Some(())
-    }
-
-    fn ledger_path(&self) -> Option<&CStr> {
-        // SAFETY: written before the stage became READY, and never again.
-        let path = unsafe { &*self.page.path.get() };
-        CStr::from_bytes_until_nul(path).ok()
-    }
-
-    /// Gives back what dead processes had charged. Anyone may; a slot whose lock can be taken has no living owner.
-    pub(crate) fn reap(&self) {
-        let ready = self.page.slot_stage.load(Ordering::Acquire) == READY;
-        let own = if ready { self.page.slot.load(Ordering::Relaxed) as usize } else { usize::MAX };
-        let mut others = self.ledger.charged_slots(own).peekable();
-        if others.peek().is_none() {
-            return;
-        }
-        let Some(Ok(file)) = self.ledger_path().map(|path| File::open(path, true)) else { return };
-        for slot in others {
-            if file.lock(lock_byte(slot)) {
-                self.ledger.clear_slot(slot);
-                file.unlock(lock_byte(slot));
-            }
-        }
-    }
-
-    /// Charges `bytes` to this process if the container's use then stays within `quota`; `false` changes nothing.
-    ///
-    /// The process's own sum is looked at too: whatever becomes of the ledger, one process never gets more than the whole quota.
-    pub(crate) fn charge(&self, card: usize, slot: usize, bytes: Bytes, quota: Bytes) -> bool {
-        let Some(held) = self.page.held.get(card) else { return false };
-        let add = |held: u64| held.checked_add(bytes.0).filter(|sum| *sum <= quota.0);
-        if held.try_update(Ordering::SeqCst, Ordering::SeqCst, add).is_err() {
-            return false;
-        }
-        let charged = self.ledger.reserve(card, slot, bytes, quota).is_ok();
-        if !charged {
-            held.fetch_sub(bytes.0, Ordering::SeqCst);
-        }
-        charged
-    }
-
-    /// Gives back what [`Share::charge`] has charged.
-    pub(crate) fn give_back(&self, card: usize, slot: usize, bytes: Bytes) {
-        self.ledger.release(card, slot, bytes);
-        if let Some(held) = self.page.held.get(card) {
-            let _ = held.try_update(Ordering::SeqCst, Ordering::SeqCst, |held| Some(held.saturating_sub(bytes.0)));
-        }
-    }
-
-    fn tables(&self) -> Option<&'static Tables> {
-        // SAFETY: NULL, or a mapping of that size that is never unmapped in this process; zeros are Tables.
-        unsafe { self.page.tables.load(Ordering::Relaxed).as_ref() }
-    }
-
-    /// Which address holds how much; `None` before the first allocation.
-    pub(crate) fn allocations(&self) -> Option<Table<'static>> {
-        let tables = self.tables()?;
-        Table::new(tables.shards.first()?, &tables.allocations)
-    }
-
-    /// The memory behind handles and mappings; `None` before the first allocation.
-    pub(crate) fn physical(&self) -> Option<Physical<'static>> {
-        let tables = self.tables()?;
-        let table = |at: usize| Table::new(tables.shards.get(at + 1)?, tables.physical.get(at)?);
-        Some(Physical::new(table(0)?, table(1)?, table(2)?, &tables.next))
-    }
-
-    /// Where the card of a CUDA device is remembered.
-    pub(crate) fn remembered(&self, device: usize) -> Option<&'static AtomicU32> {
-        self.page.cards.get(device)
-    }
+    sys::keep_from_children(map.cast(), LEDGER_LEN);
+    Some(map)
 }

@@ -15,11 +15,14 @@ mod number {
     pub(super) const LSEEK: usize = 8;
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const RT_SIGPROCMASK: usize = 14;
+    pub(super) const PREAD: usize = 17;
     pub(super) const SCHED_YIELD: usize = 24;
     pub(super) const MADVISE: usize = 28;
     pub(super) const GETPID: usize = 39;
     pub(super) const FCNTL: usize = 72;
     pub(super) const OPENAT: usize = 257;
+    pub(super) const READLINKAT: usize = 267;
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -29,7 +32,10 @@ mod number {
     pub(super) const CLOSE: usize = 57;
     pub(super) const LSEEK: usize = 62;
     pub(super) const READ: usize = 63;
+    pub(super) const PREAD: usize = 67;
+    pub(super) const READLINKAT: usize = 78;
     pub(super) const SCHED_YIELD: usize = 124;
+    pub(super) const RT_SIGPROCMASK: usize = 135;
     pub(super) const GETPID: usize = 172;
     pub(super) const MUNMAP: usize = 215;
     pub(super) const MMAP: usize = 222;
@@ -94,6 +100,13 @@ impl File {
     pub(crate) fn read(&self, buffer: &mut [u8]) -> usize {
         // SAFETY: a buffer of that length that lives through the call.
         let answer = unsafe { call(number::READ, [self.0, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) };
+        usize::try_from(answer).unwrap_or(0)
+    }
+
+    /// As [`File::read`], from the file's beginning.
+    pub(crate) fn read_from_start(&self, buffer: &mut [u8]) -> usize {
+        // SAFETY: a buffer of that length that lives through the call.
+        let answer = unsafe { call(number::PREAD, [self.0, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) };
         usize::try_from(answer).unwrap_or(0)
     }
 
@@ -198,6 +211,41 @@ pub(crate) fn pid() -> usize {
     // SAFETY: no arguments.
     let answer = unsafe { call(number::GETPID, [0; 6]) };
     usize::try_from(answer).unwrap_or(0)
+}
+
+/// Reads a symbolic link; how much was read, 0 on errors.
+pub(crate) fn link(path: &CStr, buffer: &mut [u8]) -> usize {
+    let arguments = [AT_FDCWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0];
+    // SAFETY: a C string and a buffer of that length that live through the call.
+    let answer = unsafe { call(number::READLINKAT, arguments) };
+    usize::try_from(answer).unwrap_or(0)
+}
+
+/// Whether eight bytes can be read, which is not so behind the end of a mapped file that was cut short: to touch them would end the process.
+///
+/// The kernel copies a signal mask before it looks at what to do with it. What it is told to do does not exist, so nothing is done.
+pub(crate) fn can_read(at: *const u64) -> bool {
+    const NO_SUCH_CHANGE: usize = 99;
+    /// `EFAULT`, as the kernel returns it.
+    const BAD_ADDRESS: isize = -14;
+    // SAFETY: any address is allowed; a change that does not exist changes no mask.
+    let answer = unsafe { call(number::RT_SIGPROCMASK, [NO_SUCH_CHANGE, at as usize, 0, 8, 0, 0]) };
+    answer != BAD_ADDRESS
+}
+
+/// A counter of the processor that grows with time: about 10^9 a second, give or take a factor of four; on aarch64 at least 10^6.
+pub(crate) fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has it, and Linux leaves it to programs.
+    let ticks = unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(target_arch = "aarch64")]
+    let ticks = {
+        let ticks: u64;
+        // SAFETY: Linux leaves the virtual counter to programs.
+        unsafe { asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
+        ticks
+    };
+    ticks
 }
 
 /// Lets another thread run.

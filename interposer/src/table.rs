@@ -1,7 +1,7 @@
 //! The names that are hooked, each with its hook. Exact names only: a prefix would catch what is none of ours.
 //!
 //! `exports.txt` beside `Cargo.toml` lists them with `dlsym` and `dlvsym`, and the ELF check compares it with the library.
-use crate::hook::{alloc, context, pool, query, vmm};
+use crate::hook::{alloc, array, context, graph, pool, query, sync, vmm};
 use crate::resolve;
 use core::ffi::CStr;
 
@@ -45,11 +45,52 @@ hooks!(
     pool::cuMemAllocFromPoolAsync_ptsz,
     pool::cuMemFreeAsync,
     pool::cuMemFreeAsync_ptsz,
+    pool::cuMemPoolCreate,
+    pool::cuMemPoolDestroy,
+    pool::cuMemPoolTrimTo,
+    pool::cuDeviceGetDefaultMemPool,
+    pool::cuDeviceGetMemPool,
+    pool::cuMemGetDefaultMemPool,
+    pool::cuMemGetMemPool,
+    sync::cuCtxSynchronize,
+    sync::cuCtxSynchronize_v2,
+    sync::cuStreamSynchronize,
+    sync::cuStreamSynchronize_ptsz,
+    sync::cuEventSynchronize,
+    array::cuArrayCreate,
+    array::cuArrayCreate_v2,
+    array::cuArray3DCreate,
+    array::cuArray3DCreate_v2,
+    array::cuArrayDestroy,
+    array::cuMipmappedArrayCreate,
+    array::cuMipmappedArrayDestroy,
+    graph::cuGraphInstantiate,
+    graph::cuGraphInstantiate_v2,
+    graph::cuGraphInstantiateWithFlags,
+    graph::cuGraphInstantiateWithParams,
+    graph::cuGraphInstantiateWithParams_ptsz,
+    graph::cuGraphLaunch,
+    graph::cuGraphLaunch_ptsz,
+    graph::cuGraphUpload,
+    graph::cuGraphUpload_ptsz,
+    graph::cuGraphExecDestroy,
+    graph::cuDeviceGraphMemTrim,
     vmm::cuMemCreate,
     vmm::cuMemRelease,
     vmm::cuMemMap,
     vmm::cuMemUnmap,
     vmm::cuMemRetainAllocationHandle,
+    vmm::cuMemExportToShareableHandle,
+    vmm::cuMemImportFromShareableHandle,
+    vmm::cuMemMapArrayAsync,
+    vmm::cuMemMapArrayAsync_ptsz,
+    context::cuCtxCreate,
+    context::cuCtxCreate_v2,
+    context::cuCtxCreate_v3,
+    context::cuCtxCreate_v4,
+    context::cuCtxAttach,
+    context::cuCtxDetach,
+    context::cuDevicePrimaryCtxRetain,
     context::cuCtxDestroy,
     context::cuCtxDestroy_v2,
     context::cuDevicePrimaryCtxReset,
@@ -62,6 +103,7 @@ hooks!(
     query::cuDeviceTotalMem_v2,
     query::nvmlDeviceGetMemoryInfo,
     query::nvmlDeviceGetMemoryInfo_v2,
+    query::nvmlDeviceGetConfComputeProtectedMemoryUsage,
 );
 
 /// The place of a name; `None` for all that is not hooked.

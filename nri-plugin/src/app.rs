@@ -56,7 +56,7 @@ impl App {
         let alone = take_alone(&config.run_dir)?;
         let library = library::place(&config.library, &config.library_dir)?;
         info!(library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
-        let places = Places::below(&config.run_dir);
+        let places = Places::below(&config.run_dir).with_rules(config.managed, config.context);
         Ok(Self {
             book: Mutex::new(recorded(&places)),
             places,

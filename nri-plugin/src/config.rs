@@ -4,12 +4,16 @@
 use clap::{Parser, ValueEnum};
 use inventory::{Profile, Sources};
 use policy::{Isolation, Rules};
-use quota::{ShareRule, Unit};
+use quota::limits::Managed;
+use quota::{Bytes, ShareRule, Unit};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// Where a configuration file is looked for when no flag names one; it may be absent.
 const DEFAULT_FILE: &str = "/etc/gpu-quota/config.toml";
+
+/// No context of any driver takes more, in MiB.
+const MOST_CONTEXT_MIB: u64 = 16_384;
 
 /// The daemon that containerd asks at every container's creation: an isolated container gets its share of a GPU, one that
 /// opts out of isolation the whole card, every other container nothing.
@@ -72,6 +76,12 @@ struct Settings {
     /// How a share becomes bytes [default: exact]
     #[arg(long)]
     share: Option<ShareSetting>,
+    /// Whether managed memory (`cuMemAllocManaged`) counts [default: count]
+    #[arg(long)]
+    managed_memory: Option<ManagedSetting>,
+    /// MiB charged for the first CUDA context of each process on a card, as measured on this node [default: 0]
+    #[arg(long)]
+    context_mib: Option<u64>,
     /// Who is isolated [default: per-container]
     #[arg(long)]
     isolation: Option<IsolationSetting>,
@@ -97,6 +107,16 @@ enum ShareSetting {
     Exact,
     /// the same fraction of the card as the share is of its count, as cGPU does
     Proportional,
+}
+
+/// Whether managed memory counts.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum ManagedSetting {
+    /// in full, so that a share cannot be passed with it
+    Count,
+    /// not at all: the driver pages it between card and host
+    Ignore,
 }
 
 /// Who is isolated.
@@ -142,6 +162,10 @@ pub struct Config {
     pub unit: Option<Unit>,
     /// What the administrator allows.
     pub rules: Rules,
+    /// Whether managed memory counts.
+    pub managed: Managed,
+    /// What is charged for the first CUDA context of each process on a card.
+    pub context: Bytes,
 }
 
 /// Why the settings cannot be used.
@@ -212,7 +236,20 @@ impl Config {
                 });
             }
         }
+        let context_mib = over.context_mib.or(under.context_mib).unwrap_or(0);
+        let Some(context) = Bytes::from_mib(context_mib).filter(|_| context_mib <= MOST_CONTEXT_MIB) else {
+            return Err(ConfigError::Value {
+                key: "context_mib",
+                value: context_mib.to_string(),
+                allowed: "it must be at most 16384; a context takes some hundred MiB",
+            });
+        };
         Ok(Self {
+            context,
+            managed: match over.managed_memory.or(under.managed_memory) {
+                None | Some(ManagedSetting::Count) => Managed::Counted,
+                Some(ManagedSetting::Ignore) => Managed::Uncounted,
+            },
             nri_socket: path(over.nri_socket, under.nri_socket, "/var/run/nri/nri.sock"),
             name,
             index,
@@ -283,6 +320,9 @@ mod tests {
         assert_eq!(config.run_dir, Path::new("/run/other"));
         assert_eq!(config.rules.share, ShareRule::Exact);
         assert_eq!(config.nri_socket, Path::new("/var/run/nri/nri.sock"));
+        assert_eq!((config.managed, config.context), (Managed::Counted, Bytes(0)));
+        let config = load(&["--context-mib", "300"], "managed_memory = \"ignore\"\n").unwrap();
+        assert_eq!((config.managed, config.context), (Managed::Uncounted, Bytes(300 << 20)));
     }
 
     #[test]
@@ -297,6 +337,8 @@ mod tests {
         assert!(error.contains("\"7\"") && error.contains("two digits"), "{error}");
         let error = load(&["--run-dir", "here"], "").unwrap_err().to_string();
         assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
+        let error = load(&["--context-mib", "99999"], "").unwrap_err().to_string();
+        assert!(error.contains("context_mib") && error.contains("16384"), "{error}");
         assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));
     }
 

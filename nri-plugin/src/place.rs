@@ -2,9 +2,9 @@
 use crate::files::{self, FileError};
 use crate::record::{Record, RecordError};
 use policy::Grant;
-use quota::ledger;
-use quota::limits::{CardLimit, Limits, LimitsError};
+use quota::limits::{CardLimit, Limits, LimitsError, Managed};
 use quota::paths::{CONTAINERS, LEDGER_FILE, LIMITS_FILE};
+use quota::{Bytes, ledger};
 use std::path::{Path, PathBuf};
 
 const RECORD_FILE: &str = "record.json";
@@ -15,6 +15,8 @@ const MAX_RECORD: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Places {
     dir: PathBuf,
+    managed: Managed,
+    context: Bytes,
 }
 
 /// Why a container's folder cannot be made, read or removed.
@@ -45,7 +47,13 @@ impl Places {
     /// The folders below the daemon's run folder.
     #[must_use]
     pub fn below(run_dir: &Path) -> Self {
-        Self { dir: run_dir.join(CONTAINERS) }
+        Self { dir: run_dir.join(CONTAINERS), managed: Managed::Counted, context: Bytes(0) }
+    }
+
+    /// The same with the node's rules: whether managed memory counts, and what is charged for a process's first context on a card.
+    #[must_use]
+    pub fn with_rules(self, managed: Managed, context: Bytes) -> Self {
+        Self { managed, context, ..self }
     }
 
     /// The limits file of a container.
@@ -76,8 +84,9 @@ impl Places {
         let limits;
         let mut empty = Vec::new();
         if record.isolated {
-            let cards: Vec<_> = grants.iter().map(|g| CardLimit { id: g.id, quota: g.bytes, total: g.total }).collect();
-            limits = Limits::new(&cards)?.encode();
+            let limit = |g: &Grant| CardLimit { id: g.id, quota: g.bytes, total: g.total, context: self.context };
+            let cards: Vec<_> = grants.iter().map(limit).collect();
+            limits = Limits::new(&cards)?.with_managed(self.managed).encode();
             empty.extend(ledger::initial_head());
             empty.resize(ledger::LEDGER_LEN, 0);
             parts.push((LIMITS_FILE, &limits, 0o444));
@@ -149,7 +158,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quota::{Bytes, CardId};
+    use quota::CardId;
     use std::os::unix::fs::PermissionsExt;
 
     fn grants() -> Vec<Grant> {
@@ -178,6 +187,15 @@ mod tests {
         places.remove("c1").unwrap();
         places.remove("c1").unwrap();
         assert_eq!(places.record("c1").unwrap(), None);
+    }
+
+    #[test]
+    fn the_nodes_rules_are_in_the_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::below(dir.path()).with_rules(Managed::Uncounted, Bytes(300 << 20));
+        places.create("c1", &Record::new("ns", "pod", "main", true, &grants()), &grants()).unwrap();
+        let limits = Limits::decode(&std::fs::read(places.limits("c1").unwrap()).unwrap()).unwrap();
+        assert_eq!((limits.managed(), limits.cards()[0].context), (Managed::Uncounted, Bytes(300 << 20)));
     }
 
     #[test]

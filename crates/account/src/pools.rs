@@ -74,23 +74,15 @@ impl<'a> Pools<'a> {
         })
     }
 
-    /// Notes that `bytes` become live, beside at least `others` that are live without being noted here. What that takes beyond the pool's charge is passed to
-    /// `charge`, and returned.
+    /// Notes that `bytes` become live. What that takes beyond the pool's charge is passed to `charge`, and returned.
     ///
     /// # Errors
     /// [`Refused`]; nothing is noted then.
-    pub fn take(
-        &self,
-        pool: u64,
-        bytes: u64,
-        others: u64,
-        charge: impl FnOnce(u64) -> bool,
-    ) -> Result<u64, Refused> {
+    pub fn take(&self, pool: u64, bytes: u64, charge: impl FnOnce(u64) -> bool) -> Result<u64, Refused> {
         let apply = |stored: &mut Option<(u64, u64)>| {
             let (first, charged) = stored.as_mut().ok_or(Refused::Unknown)?;
             let live = first.checked_add(bytes).ok_or(Refused::OverQuota)?;
-            let held = (live & !MARKS).checked_add(others & !MARKS).ok_or(Refused::OverQuota)?;
-            let need = held.saturating_sub(*charged);
+            let need = (live & !MARKS).saturating_sub(*charged);
             if need > 0 && !charge(need) {
                 return Err(Refused::OverQuota);
             }
@@ -169,24 +161,22 @@ impl<'a> Pools<'a> {
         self.table.remove(pool).map_or(0, |(_, charged)| charged)
     }
 
-    /// Forgets a pool that holds nothing and is charged nothing.
-    pub fn forget_unused(&self, pool: u64) {
-        let apply = |stored: &mut Option<(u64, u64)>| {
-            if stored.is_some_and(|(first, charged)| first & !(MARKS ^ UNCHARGED) == 0 && charged == 0) {
-                *stored = None;
-            }
-        };
-        // A table in which the pool has no place does not know it.
-        let _ = self.table.with(pool, apply);
-    }
-
     /// The pools of a card that may hold more than is live in them, at most as many as `found` takes, and how many those are.
     pub fn with_slack(&self, card: usize, found: &mut [u64]) -> usize {
+        self.select(found, |first, charged| {
+            first & (UNCHARGED | ENDED) == 0 && charged > first & !MARKS && first & CARD == card as u64 & CARD
+        })
+    }
+
+    /// All pools of a card, at most as many as `found` takes, and how many those are.
+    pub fn of_card(&self, card: usize, found: &mut [u64]) -> usize {
+        self.select(found, |first, _| first & UNCHARGED == 0 && first & CARD == card as u64 & CARD)
+    }
+
+    fn select(&self, found: &mut [u64], wanted: impl Fn(u64, u64) -> bool) -> usize {
         let mut count = 0;
         self.table.retain(|pool, (first, charged)| {
-            let slack = first & (UNCHARGED | ENDED) == 0 && charged > first & !MARKS;
-            if slack
-                && first & CARD == card as u64 & CARD
+            if wanted(first, charged)
                 && let Some(place) = found.get_mut(count)
             {
                 *place = pool;
@@ -200,7 +190,11 @@ impl<'a> Pools<'a> {
     /// Live and charged bytes of a pool.
     #[must_use]
     pub fn held(&self, pool: u64) -> (u64, u64) {
-        self.table.with(pool, |stored| *stored).ok().flatten().map_or((0, 0), |(first, charged)| (first & !MARKS, charged))
+        self.table
+            .with(pool, |stored| *stored)
+            .ok()
+            .flatten()
+            .map_or((0, 0), |(first, charged)| (first & !MARKS, charged))
     }
 }
 

@@ -112,9 +112,13 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::LimitsMissing => "the container has no limits file at its place; create the container anew",
             Self::LimitsUnreadable => "the limits file cannot be read inside the container; check its mount and mode",
-            Self::LimitsVersion => "the limits file is of another version than the interposer; create the container anew",
+            Self::LimitsVersion => {
+                "the limits file is of another version than the interposer; create the container anew"
+            }
             Self::LimitsDamaged => "the limits file is damaged; create the container anew",
-            Self::Kernel => "the kernel gives no memory that a fork wipes; the interposer needs Linux 4.14 or later, and memory",
+            Self::Kernel => {
+                "the kernel gives no memory that a fork wipes; the interposer needs Linux 4.14 or later, and memory"
+            }
             Self::NoSlot => "as many processes as a ledger has slots hold GPU memory already; end some of them",
         })
     }
@@ -136,6 +140,12 @@ impl<'a> Ledger<'a> {
     pub fn new(words: &'a [AtomicU64]) -> Option<Self> {
         let known = words.len() == LEDGER_WORDS && words.first()?.load(Ordering::Relaxed) == MAGIC;
         known.then_some(Self { words })
+    }
+
+    /// The ledger in words that [`Ledger::new`] has accepted before; whatever the container has written there since, it is only counts.
+    #[must_use]
+    pub fn known(words: &'a [AtomicU64]) -> Self {
+        Self { words }
     }
 
     /// Notes that `slot` is taken, and clears what its last owner left. The caller holds the slot's lock.

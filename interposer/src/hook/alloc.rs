@@ -5,11 +5,12 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::CuResult;
 use crate::card;
-use crate::hook::charge::{give_back, reserve};
-use crate::hook::context;
+use crate::hook::charge::{gone, reserve};
+use crate::hook::{context, pool};
 use crate::real::{self, call};
 use crate::start::share;
 use crate::table::Name;
+use quota::limits::Managed;
 
 /// Reserves on the current device, allocates, and notes the address. Where it cannot be noted the memory goes back: what is not counted is not given.
 ///
@@ -46,8 +47,8 @@ pub(super) fn allocate<Address: Copy + Into<u64>>(
         return CuResult::OUT_OF_MEMORY;
     };
     // The driver freed the address without a call that we see (with its context) and has handed it out again.
-    if let Some((charged, _)) = stale {
-        give_back(&charge.share(), charged);
+    if let Some(stale) = stale {
+        gone(&charge.share(), stale);
     }
     charge.settle();
     CuResult::SUCCESS
@@ -62,10 +63,17 @@ pub(super) fn release(address: u64, driver: impl FnOnce() -> CuResult) -> CuResu
     };
     let result = driver();
     if result == CuResult::SUCCESS {
-        give_back(&share, stored.0);
+        gone(&share, stored);
     } else {
         let _ = table.insert(address, stored);
     }
+    result
+}
+
+/// The same for a free that waits for the work before it, after which a pool gives back what it need not keep.
+fn release_at_rest(address: u64, driver: impl FnOnce() -> CuResult) -> CuResult {
+    let result = release(address, driver);
+    pool::settle_all();
     result
 }
 
@@ -107,7 +115,8 @@ pub(crate) extern "C" fn cuMemAllocPitch_v2(
     }
 }
 
-/// Managed memory can move to the host; it is counted in full all the same, so that a share cannot be passed with it.
+/// Managed memory can move to the host; it is counted in full all the same, so that a share cannot be passed with it, unless the node's owner said
+/// otherwise.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u32) -> CuResult {
     let driver = || {
@@ -118,6 +127,9 @@ pub(crate) extern "C" fn cuMemAllocManaged(at: *mut u64, bytes: usize, flags: u3
             else CuResult::NOT_FOUND
         )
     };
+    if share().is_some_and(|share| share.limits.managed() == Managed::Uncounted) {
+        return driver();
+    }
     allocate(at, bytes as u64, context::current, driver, free)
 }
 
@@ -159,10 +171,10 @@ pub(crate) extern "C" fn cuMemAllocPitch(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemFree(address: u32) -> CuResult {
     let driver = || call!(real::of(Name::cuMemFree), fn(u32) -> CuResult, (address), else CuResult::NOT_FOUND);
-    release(address.into(), driver)
+    release_at_rest(address.into(), driver)
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemFree_v2(address: u64) -> CuResult {
-    release(address, || free(address))
+    release_at_rest(address, || free(address))
 }

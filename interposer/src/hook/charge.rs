@@ -1,14 +1,35 @@
 //! A reservation in the ledger: settled when the driver has given the memory, given back by itself otherwise.
 use crate::abi::CuResult;
 use crate::card;
+use crate::hook::pool;
 use crate::start::{Share, share};
 use core::ffi::c_int;
 use quota::Bytes;
 
 /// What the driver's smallest allocation takes is not documented; charges are rounded up to this, which is what it aligns to.
-const GRAIN: u64 = 512;
+pub(super) const GRAIN: u64 = 512;
 /// A card's number takes the low bits of a stored charge; amounts are multiples of the grain, so their low bits are free.
 const CARD_MASK: u64 = 15;
+/// Marks an allocation of a pool: its pool is charged, not the allocation by itself.
+pub(super) const OF_POOL: u64 = 16;
+/// Marks a context: what is stored with it is how often it is attached.
+pub(super) const CONTEXT: u64 = 32;
+const MARKS: u64 = GRAIN - 1;
+
+/// A charge as one word, for the tables.
+pub(super) fn word(card: usize, bytes: u64, marks: u64) -> u64 {
+    (bytes & !MARKS) | (card as u64 & CARD_MASK) | marks
+}
+
+/// The card of a stored charge.
+pub(super) fn card_of(word: u64) -> usize {
+    usize::try_from(word & CARD_MASK).unwrap_or(0)
+}
+
+/// The bytes of a stored charge.
+pub(super) fn bytes_of(word: u64) -> u64 {
+    word & !MARKS
+}
 
 /// Bytes of a card that are charged to this process, and not settled yet.
 #[must_use]
@@ -19,25 +40,40 @@ pub(crate) struct Charge {
     bytes: Bytes,
 }
 
-/// Reserves memory of a device; dead processes' memory is looked for before anything is refused.
+/// Reserves memory of a device; what dead processes and pools hold without need is looked for before anything is refused.
 ///
 /// # Errors
 /// `CUDA_ERROR_OUT_OF_MEMORY`, which makes frameworks give back their caches and try again.
 pub(crate) fn reserve(device: c_int, bytes: u64) -> Result<Charge, CuResult> {
     let share = share().ok_or(CuResult::OUT_OF_MEMORY)?;
     let card = card::of_device(&share, device).ok_or(CuResult::OUT_OF_MEMORY)?;
-    let limit = share.limits.cards().get(card).ok_or(CuResult::OUT_OF_MEMORY)?;
+    reserve_on(share, card, bytes)
+}
+
+/// The same for a card by its place in the limits.
+///
+/// # Errors
+/// As [`reserve`].
+pub(super) fn reserve_on(share: Share, card: usize, bytes: u64) -> Result<Charge, CuResult> {
     let slot = share.slot().ok_or(CuResult::OUT_OF_MEMORY)?;
-    let bytes = Bytes(bytes.checked_next_multiple_of(GRAIN).ok_or(CuResult::OUT_OF_MEMORY)?);
-    let quota = Bytes(limit.quota.0.min(limit.total.0));
-    if !share.charge(card, slot, bytes, quota) {
-        share.reap();
-        if !share.charge(card, slot, bytes, quota) {
-            share.ledger.count_refusal(card);
+    let Some(bytes) = bytes.checked_next_multiple_of(GRAIN).map(Bytes) else {
+        share.count_refusal(card);
+        return Err(CuResult::OUT_OF_MEMORY);
+    };
+    if !share.charge(card, slot, bytes) {
+        make_room(&share, card);
+        if !share.charge(card, slot, bytes) {
+            share.count_refusal(card);
             return Err(CuResult::OUT_OF_MEMORY);
         }
     }
     Ok(Charge { share, card, slot, bytes })
+}
+
+/// Gives back what nobody needs: the charges of dead processes, and of what this process's pools have returned to the driver.
+pub(super) fn make_room(share: &Share, card: usize) {
+    share.reap();
+    pool::settle_card(share, card);
 }
 
 impl Charge {
@@ -47,7 +83,7 @@ impl Charge {
 
     /// The charge as one word, for the tables.
     pub(crate) fn word(&self) -> u64 {
-        self.bytes.0 | (self.card as u64 & CARD_MASK)
+        word(self.card, self.bytes.0, 0)
     }
 
     /// The driver has given the memory: the charge stays until [`give_back`].
@@ -65,7 +101,15 @@ impl Drop for Charge {
 /// Gives back a settled charge.
 pub(crate) fn give_back(share: &Share, word: u64) {
     if let Some(slot) = share.slot() {
-        let card = usize::try_from(word & CARD_MASK).unwrap_or(0);
-        share.give_back(card, slot, Bytes(word & !CARD_MASK));
+        share.give_back(card_of(word), slot, Bytes(bytes_of(word)));
+    }
+}
+
+/// Gives back what is stored for an allocation that is gone: its charge, or its part of a pool's.
+pub(super) fn gone(share: &Share, (word, owner): (u64, u64)) {
+    if word & OF_POOL != 0 {
+        pool::freed(share, owner, bytes_of(word));
+    } else if word & CONTEXT == 0 {
+        give_back(share, word);
     }
 }

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::{CuResult, NvmlMemory, NvmlMemoryV2, NvmlReturn};
 use crate::card;
+use crate::hook::pool::settle_all;
 use crate::real::{self, call};
 use crate::start::share;
 use crate::table::Name;
@@ -17,9 +18,9 @@ use core::ffi::c_int;
 fn of_card(card: impl FnOnce(&crate::start::Share) -> Option<usize>, free: u64, total: u64) -> Option<Told> {
     let share = share()?;
     let card = card(&share)?;
-    let quota = share.limits.cards().get(card)?.quota;
+    settle_all();
     share.reap();
-    Some(told(quota, share.ledger.used(card), free, total))
+    Some(told(share.quota(card), share.used(card), free, total))
 }
 
 fn put<T>(at: *mut T, value: T) {
@@ -72,8 +73,8 @@ fn total<Word: Copy + Ord + TryFrom<u64>>(name: Name, bytes: *mut Word, device: 
     // SAFETY: NULL, or the program's own out-pointer.
     let Some(bytes) = (unsafe { bytes.as_mut() }).filter(|_| result == CuResult::SUCCESS) else { return result };
     if let Some(share) = share()
-        && let Some(limit) = card::of_device(&share, device).and_then(|card| share.limits.cards().get(card))
-        && let Ok(quota) = Word::try_from(limit.quota.0)
+        && let Some(card) = card::of_device(&share, device)
+        && let Ok(quota) = Word::try_from(share.quota(card).0)
     {
         *bytes = (*bytes).min(quota);
     }
@@ -92,10 +93,9 @@ pub(crate) extern "C" fn cuDeviceTotalMem(bytes: *mut u32, device: c_int) -> CuR
 }
 
 /// A card of which the container has no share is NVML's own answer: NVML also serves monitors.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn nvmlDeviceGetMemoryInfo(device: usize, at: *mut NvmlMemory) -> NvmlReturn {
+fn nvml_info(name: Name, device: usize, at: *mut NvmlMemory) -> NvmlReturn {
     let result = call!(
-        real::of(Name::nvmlDeviceGetMemoryInfo),
+        real::of(name),
         fn(usize, *mut NvmlMemory) -> NvmlReturn,
         (device, at),
         else NvmlReturn::FUNCTION_NOT_FOUND
@@ -106,6 +106,20 @@ pub(crate) extern "C" fn nvmlDeviceGetMemoryInfo(device: usize, at: *mut NvmlMem
         *memory = NvmlMemory { total: said.total, free: said.free, used: said.used };
     }
     result
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn nvmlDeviceGetMemoryInfo(device: usize, at: *mut NvmlMemory) -> NvmlReturn {
+    nvml_info(Name::nvmlDeviceGetMemoryInfo, device, at)
+}
+
+/// The protected part of a card in confidential computing is all that programs can use of it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn nvmlDeviceGetConfComputeProtectedMemoryUsage(
+    device: usize,
+    at: *mut NvmlMemory,
+) -> NvmlReturn {
+    nvml_info(Name::nvmlDeviceGetConfComputeProtectedMemoryUsage, device, at)
 }
 
 /// What the driver keeps for itself lies outside of the share, so nothing is reserved in it.

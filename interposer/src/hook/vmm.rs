@@ -3,11 +3,13 @@
 //! # Safety
 //! Pointers are the program's; they are read where cuda.h has the driver read them, and after the driver has written them.
 #![expect(unsafe_code, reason = "exported under the C names")]
-use crate::abi::{CuResult, LOCATION_HOST, MemProp};
+use crate::abi::{ArrayMapInfo, CuResult, LOCATION_HOST, MemProp};
 use crate::hook::charge::{give_back, reserve};
 use crate::real::{self, call};
-use crate::start::share;
+use crate::start::{Share, share};
 use crate::table::Name;
+use account::Physical;
+use account::physical::part_of_array;
 
 fn create(handle: *mut u64, bytes: usize, prop: *const MemProp, flags: u64) -> CuResult {
     call!(
@@ -29,12 +31,12 @@ pub(crate) extern "C" fn cuMemCreate(handle: *mut u64, bytes: usize, prop: *cons
         return create(handle, bytes, prop, flags);
     }
     // SAFETY: not NULL, and the program's properties by cuda.h.
-    let location = unsafe { prop.read_unaligned() };
-    if LOCATION_HOST.contains(&location.location_kind) {
+    let location = unsafe { prop.read_unaligned() }.location;
+    if LOCATION_HOST.contains(&location.kind) {
         return create(handle, bytes, prop, flags);
     }
     // The device, or a kind of a later release that is a place on a device too; what is none is refused by the look-up of the card or by the driver.
-    let charge = match reserve(location.location_id, bytes as u64) {
+    let charge = match reserve(location.id, bytes as u64) {
         Ok(charge) => charge,
         Err(error) => return error,
     };
@@ -118,4 +120,96 @@ pub(crate) extern "C" fn cuMemRetainAllocationHandle(handle: *mut u64, at: u64) 
         book.retained(unsafe { *handle }, at);
     }
     result
+}
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const DESCRIPTOR: u32 = 1;
+
+/// A handle that goes out as a descriptor and comes back is the same memory once more.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemExportToShareableHandle(out: *mut u32, handle: u64, kind: u32, flags: u64) -> CuResult {
+    let result = call!(
+        real::of(Name::cuMemExportToShareableHandle),
+        fn(*mut u32, u64, u32, u64) -> CuResult,
+        (out, handle, kind, flags),
+        else CuResult::NOT_FOUND
+    );
+    if result == CuResult::SUCCESS
+        && kind == DESCRIPTOR
+        && !out.is_null()
+        && let Some(book) = share().and_then(|share| share.physical())
+    {
+        // SAFETY: not NULL, and the driver has written a descriptor there.
+        book.exported(handle, unsafe { out.read_unaligned() });
+    }
+    result
+}
+
+/// What another process has made is charged to that process, and not a second time here.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemImportFromShareableHandle(handle: *mut u64, from: usize, kind: u32) -> CuResult {
+    let result = call!(
+        real::of(Name::cuMemImportFromShareableHandle),
+        fn(*mut u64, usize, u32) -> CuResult,
+        (handle, from, kind),
+        else CuResult::NOT_FOUND
+    );
+    if result == CuResult::SUCCESS
+        && kind == DESCRIPTOR
+        && !handle.is_null()
+        && let Ok(descriptor) = u32::try_from(from)
+        && let Some(book) = share().and_then(|share| share.physical())
+    {
+        // SAFETY: not NULL, and the driver has written the handle there.
+        book.imported(unsafe { *handle }, descriptor);
+    }
+    result
+}
+
+/// What [`ArrayMapInfo::operation`] says of memory that is mapped.
+const MAP: u32 = 1;
+
+/// Notes what was mapped into and out of arrays; the driver has accepted it.
+fn note_array_maps(list: *const ArrayMapInfo, count: u32) {
+    let Some((share, book)) = share().and_then(|share| Some((share, share.physical()?))) else { return };
+    for at in 0..count as usize {
+        // SAFETY: the program's list of that many entries, which the driver has read.
+        let entry = unsafe { list.wrapping_add(at).read_unaligned() };
+        note_array_map(&share, book, &entry);
+    }
+}
+
+fn note_array_map(share: &Share, book: Physical<'_>, entry: &ArrayMapInfo) {
+    let [a, b, c, d] = entry.subresource;
+    let part = part_of_array(entry.resource, &[u64::from(entry.subresource_kind), a, b, c, d]);
+    let back = |charge| give_back(share, charge);
+    if entry.operation == MAP {
+        // A full table forgets the mapping: the memory's charge then ends with its handles.
+        let _ = book.mapped_into(entry.resource, part, entry.handle, back);
+    } else {
+        book.unmapped_from(part, back);
+    }
+}
+
+fn map_array(name: Name, list: *const ArrayMapInfo, count: u32, stream: usize) -> CuResult {
+    let result = call!(
+        real::of(name),
+        fn(*const ArrayMapInfo, u32, usize) -> CuResult,
+        (list, count, stream),
+        else CuResult::NOT_FOUND
+    );
+    if result == CuResult::SUCCESS && !list.is_null() {
+        note_array_maps(list, count);
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemMapArrayAsync(list: *const ArrayMapInfo, count: u32, stream: usize) -> CuResult {
+    map_array(Name::cuMemMapArrayAsync, list, count, stream)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemMapArrayAsync_ptsz(list: *const ArrayMapInfo, count: u32, stream: usize) -> CuResult {
+    map_array(Name::cuMemMapArrayAsync_ptsz, list, count, stream)
 }

@@ -1,7 +1,10 @@
 //! The steps by name, and what a process keeps between them. Amounts are in MiB on the command line, and in bytes in answers.
 
+mod arrays;
+mod graphs;
 mod lookup;
 mod memory;
+mod pools;
 mod process;
 mod repeat;
 mod report;
@@ -18,6 +21,14 @@ pub(crate) struct Guest {
     handles: Vec<(u64, usize)>,
     /// Mappings: address and bytes.
     mappings: Vec<(u64, usize)>,
+    /// Descriptors of shared memory.
+    descriptors: Vec<u32>,
+    pools: Vec<usize>,
+    arrays: Vec<usize>,
+    graphs: Vec<usize>,
+    execs: Vec<usize>,
+    /// A stream of its own, made when it is first captured.
+    stream: usize,
 }
 
 /// The words behind a step's name.
@@ -65,8 +76,52 @@ impl Guest {
             "release_ctx" => memory::release_context(words.number(0)),
             "new_ctx" => memory::new_context(words.number(0)),
             "end_ctx" => memory::end_context(),
+            "attach" => memory::attach(),
+            "detach" => memory::detach(),
+            "pool_of" => self.pool_of(words.number(0)),
+            "new_pool" => self.new_pool(words.number(0), words.mib(1), words.number(2)),
+            "end_pool" => self.end_pool(words.number(0)),
+            "set_pool" => self.set_pool(words.number(0), words.number(1)),
+            "pool_alloc" => self.pool_alloc("cuMemAllocFromPoolAsync", words.number(0), words.mib(1)),
+            "pool_alloc_ptsz" => self.pool_alloc("cuMemAllocFromPoolAsync_ptsz", words.number(0), words.mib(1)),
+            "pool_keep" => self.pool_keep(words.number(0), words.number(1)),
+            "pool_state" => self.pool_state(words.number(0)),
+            "trim" => self.trim(words.number(0), words.mib(1)),
+            "ipc_get" => self.ipc_get(words.number(0)),
+            "ipc_open" => self.ipc_open(words.text(0)),
+            "ipc_close" => self.ipc_close(words.number(0)),
+            "external" => self.external(words.mib(0)),
+            "truth" => pools::truth(words.number(0)),
+            "array" => self.array(&words),
+            "array3d" => self.array3d(&words),
+            "mipmap" => self.mipmap(&words),
+            "end_array" => self.end_array("cuArrayDestroy", words.number(0)),
+            "end_mipmap" => self.end_array("cuMipmappedArrayDestroy", words.number(0)),
+            "map_array" => self.map_array(words.number(0), Some(words.number(1))),
+            "unmap_array" => self.map_array(words.number(0), None),
+            "capture" => self.capture(),
+            "capture_end" => self.capture_end(),
+            "stream_alloc" => self.async_on_stream("cuMemAllocAsync", words.mib(0)),
+            "stream_alloc_ptsz" => self.async_on_stream("cuMemAllocAsync_ptsz", words.mib(0)),
+            "stream_free" => self.free_on_stream(words.number(0)),
+            "graph_alloc" => self.graph_alloc(words.mib(0), false),
+            "graph_alloc_node" => self.graph_alloc(words.mib(0), true),
+            "graph_free" => self.graph_free(words.number(0), words.number(1)),
+            "instantiate" => self.instantiate(words.number(0), words.number(1)),
+            "launch" => self.on_exec("cuGraphLaunch", words.number(0)),
+            "launch_ptsz" => self.on_exec("cuGraphLaunch_ptsz", words.number(0)),
+            "upload" => self.on_exec("cuGraphUpload", words.number(0)),
+            "end_exec" => self.end_exec(words.number(0)),
+            "end_graph" => self.end_graph(words.number(0)),
+            "graph_trim" => graphs::trim(words.number(0)),
+            "graph_state" => graphs::state(words.number(0)),
             "create" => self.create(words.mib(0), words.number(1), words.number(2)),
             "map" => self.map(words.number(0)),
+            "map_part" => self.map_part(words.number(0), words.mib(1), words.mib(2)),
+            "unmap_range" => self.unmap_range(words.number(0), words.mib(1)),
+            "export" => self.export(words.number(0)),
+            "import" => self.import(words.number(0)),
+            "close" => self.close(words.number(0)),
             "unmap" => self.unmap(words.number(0)),
             "release" => self.release(words.number(0)),
             "retain" => self.retain(words.number(0)),

@@ -1,5 +1,6 @@
 //! One simulated node and one container's share of it, in a folder of its own.
 use crate::{Answer, Live, parts};
+use quota::ledger::snapshot::Snapshot;
 use quota::ledger::{LEDGER_LEN, initial_head};
 use quota::limits::{CardLimit, Limits};
 use quota::paths::{LEDGER_FILE, LIMITS_FILE};
@@ -46,6 +47,12 @@ impl Case {
         Self::new("", &[Share { card: REFERENCE, quota: mib, total: 16_130 }])
     }
 
+    /// A share of the reference card, in MiB, on a node where contexts take nothing, so that charges and the driver's own count can agree.
+    #[must_use]
+    pub fn agreed(mib: u64) -> Self {
+        Self::new("context_mib = 0\n", &[Share { card: REFERENCE, quota: mib, total: 16_130 }])
+    }
+
     /// Shares of the cards that `cards` describes as the simulated driver's `cards.toml`; empty: of the reference card.
     #[must_use]
     pub fn new(cards: &str, shares: &[Share<'_>]) -> Self {
@@ -53,6 +60,7 @@ impl Case {
             id: CardId::parse(share.card).expect("a UUID"),
             quota: Bytes::from_mib(share.quota).expect("MiB"),
             total: Bytes::from_mib(share.total).expect("MiB"),
+            context: Bytes(0),
         };
         let limits = Limits::new(&shares.iter().map(limit).collect::<Vec<_>>()).expect("shares that can be");
         let case = Self { dir: TempDir::new().expect("a folder"), stage: parts::stage(), visible: None };
@@ -66,6 +74,21 @@ impl Case {
         fs::write(case.ledger(), ledger).expect("a file");
         fs::set_permissions(case.ledger(), Permissions::from_mode(0o666)).expect("our own file");
         case
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(self, change: impl FnOnce(&Limits) -> Limits) -> Self {
+        let limits = Limits::decode(&fs::read(self.limits()).expect("a file")).expect("limits");
+        fs::write(self.limits(), change(&limits).encode()).expect("a file");
+        self
+    }
+
+    /// The ledger as the host sees it.
+    #[must_use]
+    pub fn with_ledger<R>(&self, look: impl FnOnce(Snapshot<'_>) -> R) -> R {
+        let bytes = fs::read(self.ledger()).expect("a file");
+        look(Snapshot::read(&bytes).expect("a ledger"))
     }
 
     /// The same with `CUDA_VISIBLE_DEVICES`.
@@ -151,6 +174,21 @@ impl Case {
     #[must_use]
     pub fn live(&self) -> Live {
         Live::start(self.held(&self.guest()))
+    }
+
+    /// Does steps, and checks after each that the ledger holds exactly what the driver has taken of device 0. Results.
+    #[must_use]
+    pub fn agrees(&self, steps: &[&str]) -> Vec<i64> {
+        let mut guest = self.live();
+        let mut results = Vec::new();
+        for step in steps {
+            results.push(guest.step(step).result);
+            let truth = guest.step("truth 0").values;
+            let charged = self.with_ledger(|ledger| ledger.used(0)).0;
+            assert_eq!(vec![charged], truth, "after {step}, the last of {steps:?} with results {results:?}");
+        }
+        guest.end();
+        results
     }
 
     /// The guest without the interposer, step by step.

@@ -15,9 +15,9 @@ fn s13_the_stream_form_that_was_meant() {
     assert_eq!(texts(&case, &steps), hooks);
     let bare = case.run_bare(&steps);
     assert_eq!(bare[1].text, "libcuda.so.1 cuMemAllocAsync_ptsz");
-    let steps = ["ctx 0", "async_ptsz 1000", "async_ptsz 100", "free_async_ptsz 0", "async_ptsz 100", "info"];
+    let steps = ["ctx 0", "async_ptsz 1000", "async_ptsz 100", "free_async_ptsz 0", "async_ptsz 100", "sync", "info"];
     let answers = case.run(&steps);
-    assert_eq!(results(&answers), [0, 0, OUT_OF_MEMORY, 0, 0, 0]);
+    assert_eq!(results(&answers), [0, 0, OUT_OF_MEMORY, 0, 0, 0, 0]);
     assert_eq!(last(&answers).mib(), [924, 1024]);
 }
 

@@ -37,11 +37,11 @@ fn settle(pools: &Pools<'_>, reserved: u64) -> (Settled, i64) {
 fn what_a_pool_keeps_stays_charged_and_serves_the_next() {
     let pools = one();
     assert_eq!(pools.known(P), Some(Known::Card(3)));
-    assert_eq!(pools.take(P, 700 * KIB, 0, |need| need == 700 * KIB), Ok(700 * KIB));
+    assert_eq!(pools.take(P, 700 * KIB, |need| need == 700 * KIB), Ok(700 * KIB));
     assert_eq!(pools.freed(P, 700 * KIB, 0), 0);
     assert_eq!(pools.held(P), (0, 700 * KIB));
-    assert_eq!(pools.take(P, 500 * KIB, 0, |_| panic!("it is charged already")), Ok(0));
-    assert_eq!(pools.take(P, 300 * KIB, 0, |need| need == 100 * KIB), Ok(100 * KIB));
+    assert_eq!(pools.take(P, 500 * KIB, |_| panic!("it is charged already")), Ok(0));
+    assert_eq!(pools.take(P, 300 * KIB, |need| need == 100 * KIB), Ok(100 * KIB));
     assert_eq!(settle(&pools, 0), (Settled::Even, 0), "what is live stays charged, whatever the driver says");
     assert_eq!(pools.freed(P, 500 * KIB, 0), 0);
     assert_eq!(settle(&pools, 400 * KIB), (Settled::Even, -400 * 1024));
@@ -51,10 +51,9 @@ fn what_a_pool_keeps_stays_charged_and_serves_the_next() {
 #[test]
 fn a_refused_charge_changes_nothing() {
     let pools = one();
-    assert_eq!(pools.take(P, KIB, 0, |_| false), Err(Refused::OverQuota));
-    assert_eq!(pools.take(99, KIB, 0, |_| true), Err(Refused::Unknown));
-    assert_eq!(pools.take(P, u64::MAX, 0, |_| true), Err(Refused::OverQuota));
-    assert_eq!(pools.take(P, KIB, u64::MAX, |_| true), Err(Refused::OverQuota));
+    assert_eq!(pools.take(P, KIB, |_| false), Err(Refused::OverQuota));
+    assert_eq!(pools.take(99, KIB, |_| true), Err(Refused::Unknown));
+    assert_eq!(pools.take(P, u64::MAX, |_| true), Err(Refused::OverQuota));
     assert_eq!(pools.held(P), (0, 0));
     assert_eq!(pools.settle(P, 4 * KIB, |_| panic!("nothing is charged"), |_| false), Settled::Short(4 * KIB));
     assert_eq!(settle(&pools, 4 * KIB), (Settled::Even, 4096));
@@ -63,25 +62,17 @@ fn a_refused_charge_changes_nothing() {
 #[test]
 fn what_the_driver_refused_goes_back_unless_another_lives_on_it() {
     let pools = one();
-    assert_eq!(pools.take(P, 10 * KIB, 0, |_| true), Ok(10 * KIB));
+    assert_eq!(pools.take(P, 10 * KIB, |_| true), Ok(10 * KIB));
     assert_eq!(pools.freed(P, 10 * KIB, 10 * KIB), 10 * KIB);
-    assert_eq!(pools.take(P, 10 * KIB, 0, |_| true), Ok(10 * KIB));
+    assert_eq!(pools.take(P, 10 * KIB, |_| true), Ok(10 * KIB));
     assert_eq!(pools.freed(P, 4 * KIB, 10 * KIB), 4 * KIB);
     assert_eq!(pools.held(P), (6 * KIB, 6 * KIB));
 }
 
 #[test]
-fn memory_that_is_live_elsewhere_is_held_as_well() {
-    let pools = one();
-    assert_eq!(pools.take(P, 4 * KIB, 6 * KIB, |_| true), Ok(10 * KIB));
-    assert_eq!(pools.freed(P, 4 * KIB, 0), 0);
-    assert_eq!(pools.take(P, 4 * KIB, 7 * KIB, |_| true), Ok(KIB));
-}
-
-#[test]
 fn an_ended_pool_gives_back_as_it_empties() {
     let pools = one();
-    assert_eq!(pools.take(P, 10 * KIB, 0, |_| true), Ok(10 * KIB));
+    assert_eq!(pools.take(P, 10 * KIB, |_| true), Ok(10 * KIB));
     assert_eq!(settle(&pools, 32 * KIB), (Settled::Even, 22 * 1024));
     assert_eq!(pools.ended(P), 22 * KIB);
     assert_eq!(pools.freed(P, 6 * KIB, 0), 6 * KIB);
@@ -98,8 +89,6 @@ fn memory_of_the_host_is_not_charged() {
     pools.add(P, Some(0)).unwrap();
     assert_eq!(pools.known(P), Some(Known::Uncharged));
     assert_eq!(settle(&pools, 1 << 30), (Settled::Even, 0));
-    pools.forget_unused(P);
-    assert_eq!(pools.known(P), Some(Known::Uncharged), "it would be taken for a card's otherwise");
 }
 
 #[test]
@@ -110,9 +99,9 @@ fn pools_with_slack_are_found_by_card() {
     assert_eq!(settle(&pools, 32 * KIB).0, Settled::Even);
     assert_eq!((pools.with_slack(0, &mut found), pools.with_slack(3, &mut found), found), (0, 1, [P]));
     assert_eq!(pools.with_slack(3, &mut []), 0);
+    assert_eq!((pools.of_card(0, &mut found), found), (1, [1]));
     assert_eq!(pools.forget(P), 32 * KIB);
-    pools.forget_unused(1);
-    assert_eq!((pools.known(P), pools.known(1)), (None, None));
+    assert_eq!(pools.known(P), None);
 }
 
 proptest! {
@@ -123,7 +112,7 @@ proptest! {
         for (step, amount) in steps {
             let bytes = amount * 512;
             match step {
-                0 | 1 => if let Ok(need) = pools.take(P, bytes, 0, |need| ledger + need <= 40 * 512) {
+                0 | 1 => if let Ok(need) = pools.take(P, bytes, |need| ledger + need <= 40 * 512) {
                     ledger += need;
                     live.push(bytes);
                 },

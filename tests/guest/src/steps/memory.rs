@@ -58,6 +58,21 @@ pub(super) fn end_context() -> Answer {
     }
 }
 
+/// Uses the thread's current context once more.
+pub(super) fn attach() -> Answer {
+    let mut context = 0_usize;
+    Answer::code(cuda!("cuCtxAttach", (&raw mut context => *mut usize, 0 => u32)))
+}
+
+/// Ends one use of the thread's current context.
+pub(super) fn detach() -> Answer {
+    let mut context = 0_usize;
+    match cuda!("cuCtxGetCurrent", (&raw mut context => *mut usize)) {
+        0 => Answer::code(cuda!("cuCtxDetach", (context => usize))),
+        error => Answer::code(error),
+    }
+}
+
 /// Waits for all that was asked for.
 pub(super) fn synchronize() -> Answer {
     Answer::code(cuda!("cuCtxSynchronize", ()))
@@ -87,7 +102,7 @@ pub(super) fn free_at(function: &str, address: u64) -> Answer {
 
 impl Guest {
     /// Notes an allocation; the answer is its place.
-    fn keep(&mut self, result: i32, address: u64) -> Answer {
+    pub(super) fn keep(&mut self, result: i32, address: u64) -> Answer {
         if result != 0 {
             return Answer::code(result);
         }
@@ -95,7 +110,7 @@ impl Guest {
         Answer::values(0, &[self.pointers.len() as u64 - 1])
     }
 
-    fn pointer(&self, at: usize) -> u64 {
+    pub(super) fn pointer(&self, at: usize) -> u64 {
         self.pointers.get(at).copied().unwrap_or_default()
     }
 

@@ -4,16 +4,22 @@
 //! Pointers come from C callers, who promise what cuda.h says of them; NULL is refused or allowed as the real driver does.
 #![expect(unsafe_code, reason = "C pointers are written and read here, in one place")]
 
+mod arrays;
 mod contexts;
 mod devices;
+mod graphs;
 mod memory;
+mod pools;
 mod streams;
 mod system;
 mod virtual_memory;
 
+pub(crate) use arrays::*;
 pub(crate) use contexts::*;
 pub(crate) use devices::*;
+pub(crate) use graphs::*;
 pub(crate) use memory::*;
+pub(crate) use pools::*;
 pub(crate) use streams::*;
 pub(crate) use system::*;
 pub(crate) use virtual_memory::*;

@@ -1,7 +1,7 @@
 //! Contexts: one primary for each device, and any number of others; each thread has a stack of them. The first context of a process on a card costs
 //! what the scenario says, the last one's end gives it back.
-use crate::memory;
 use crate::node::{card, node};
+use crate::{arrays, memory, pools};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ struct Contexts {
     /// Primary context of each device and how often it is retained.
     primary: HashMap<i32, (Handle, u32)>,
     flags: HashMap<i32, u32>,
+    /// Uses of a context beyond its first.
+    attached: HashMap<Handle, u32>,
 }
 
 static CONTEXTS: LazyLock<Mutex<Contexts>> = LazyLock::new(Mutex::default);
@@ -44,6 +46,7 @@ impl Contexts {
     fn end(&mut self, handle: Handle) -> Result<(), u32> {
         let device = self.device.remove(&handle).ok_or(201_u32)?;
         memory::free_context(handle);
+        arrays::free_context(handle);
         if !self.device.values().any(|other| *other == device)
             && let (Some(node), Some(card)) = (node(), card(device))
         {
@@ -93,8 +96,32 @@ pub(crate) fn reset_primary(device: i32) -> Result<(), u32> {
     card(device).ok_or(101_u32)?;
     if let Some((handle, _)) = contexts().primary.get(&device) {
         memory::free_context(*handle);
+        arrays::free_context(*handle);
+        pools::reset(device);
     }
     Ok(())
+}
+
+/// One more use of the current context.
+pub(crate) fn attach() -> Result<Handle, u32> {
+    let (handle, _) = here()?;
+    *contexts().attached.entry(handle).or_default() += 1;
+    Ok(handle)
+}
+
+/// One use less; the last one ends the context.
+pub(crate) fn detach(handle: Handle) -> Result<(), u32> {
+    let mut contexts = contexts();
+    match contexts.attached.get_mut(&handle) {
+        Some(more @ 1..) => {
+            *more -= 1;
+            Ok(())
+        }
+        _ => {
+            drop(contexts);
+            destroy(handle)
+        }
+    }
 }
 
 pub(crate) fn primary_state(device: i32) -> (u32, bool) {

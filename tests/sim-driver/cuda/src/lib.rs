@@ -5,9 +5,13 @@
 //! the driver's authenticity in cudart 11.2 and later is not imitated: programs that insist on it need a real GPU.
 #![cfg(target_os = "linux")]
 
+mod arrays;
 mod calls;
 mod context;
 mod exports;
+mod graphs;
 mod memory;
 mod node;
+mod physical;
+mod pools;
 mod procaddr;

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "memory of a region that is mapped by hand")]
 use crate::context::Handle;
 use crate::node::{Visible, card, node};
+use crate::{graphs, physical, pools};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -16,17 +17,23 @@ const ALIGN: u64 = 512;
 /// The granularity of virtual memory management.
 pub(crate) const VMM: u64 = 2 << 20;
 
+/// What is charged for an allocation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// The allocation itself; a context ends it.
+    Context(Handle),
+    /// The pool that it is of.
+    Pool(Handle),
+    /// The graph memory of its device.
+    Graphs,
+    /// Nobody: it is another's memory.
+    Nobody,
+}
+
 struct Live {
     bytes: u64,
     device: Option<i32>,
-    context: Handle,
-}
-
-struct Physical {
-    bytes: u64,
-    device: Option<i32>,
-    handles: u32,
-    mappings: u32,
+    owner: Owner,
 }
 
 #[derive(Default)]
@@ -36,10 +43,6 @@ struct Memory {
     live: BTreeMap<u64, Live>,
     /// Freed addresses by rounded size, reused last in, first out, as a driver does.
     freed: HashMap<u64, Vec<u64>>,
-    physical: HashMap<u64, Physical>,
-    /// Mapped address: length and physical handle.
-    mapped: BTreeMap<u64, (u64, u64)>,
-    next_handle: u64,
 }
 
 static MEMORY: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
@@ -48,13 +51,15 @@ fn memory() -> MutexGuard<'static, Memory> {
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn charge(device: Option<i32>, bytes: u64) -> Result<(), u32> {
+/// Takes physical memory of a device's card; the host's (`None`) is not counted.
+pub(crate) fn charge(device: Option<i32>, bytes: u64) -> Result<(), u32> {
     let Some(device) = device else { return Ok(()) };
     let (node, card) = (node().ok_or(3_u32)?, card(device).ok_or(101_u32)?);
     node.state.take(card.place, card.card.memory(), bytes).map_err(|_| 2)
 }
 
-fn give_back(device: Option<i32>, bytes: u64) {
+/// Gives back what [`charge`] took.
+pub(crate) fn give_back(device: Option<i32>, bytes: u64) {
     if let (Some(node), Some(card)) = (node(), device.and_then(card)) {
         node.state.give(card.place, bytes);
     }
@@ -98,33 +103,66 @@ pub(crate) fn allocate(device: Option<i32>, context: Handle, bytes: u64) -> Resu
         return Err(1);
     }
     charge(device, bytes)?;
-    let mut memory = memory();
-    match memory.addresses(bytes, ALIGN) {
-        Ok(at) => {
-            memory.live.insert(at, Live { bytes, device, context });
-            Ok(at)
-        }
-        Err(error) => {
-            give_back(device, bytes);
-            Err(error)
-        }
-    }
+    place(bytes, device, Owner::Context(context)).inspect_err(|_| give_back(device, bytes))
 }
 
-/// Frees what [`allocate`] gave; the driver's own error for any other address.
+/// Addresses for memory that is charged elsewhere.
+fn place(bytes: u64, device: Option<i32>, owner: Owner) -> Result<u64, u32> {
+    let mut memory = memory();
+    let at = memory.addresses(bytes, ALIGN)?;
+    memory.live.insert(at, Live { bytes, device, owner });
+    Ok(at)
+}
+
+/// An allocation of a pool, which is charged for it.
+pub(crate) fn allocate_of_pool(device: Option<i32>, pool: Handle, bytes: u64) -> Result<u64, u32> {
+    place(bytes, device, Owner::Pool(pool))
+}
+
+/// Memory of another process or library, at addresses of this one.
+pub(crate) fn allocate_of_another(device: i32, bytes: u64) -> Result<u64, u32> {
+    if bytes == 0 {
+        return Err(1);
+    }
+    place(bytes, Some(device), Owner::Nobody)
+}
+
+/// Addresses for an allocation of a graph, which are its own for good.
+pub(crate) fn graph_addresses(bytes: u64) -> Result<u64, u32> {
+    memory().addresses(bytes, ALIGN)
+}
+
+/// A graph that runs makes its allocation live; an error where it is live still.
+pub(crate) fn graph_allocates(at: u64, device: i32, bytes: u64) -> Result<(), u32> {
+    let mut memory = memory();
+    if memory.live.contains_key(&at) {
+        return Err(1);
+    }
+    memory.live.insert(at, Live { bytes, device: Some(device), owner: Owner::Graphs });
+    Ok(())
+}
+
+/// Frees what any of these gave; the driver's own error for any other address.
 pub(crate) fn free(at: u64) -> Result<(), u32> {
     let mut memory = memory();
     let live = memory.live.remove(&at).ok_or(1_u32)?;
     let size = live.bytes.next_multiple_of(ALIGN);
     forget(at, size);
-    memory.freed.entry(size).or_default().push(at);
+    if live.owner != Owner::Graphs {
+        memory.freed.entry(size).or_default().push(at);
+    }
     drop(memory);
-    give_back(live.device, live.bytes);
+    match live.owner {
+        Owner::Context(_) => give_back(live.device, live.bytes),
+        Owner::Pool(pool) => pools::freed(pool, live.bytes),
+        Owner::Graphs => graphs::freed(live.device.unwrap_or(0), live.bytes),
+        Owner::Nobody => {}
+    }
     Ok(())
 }
 
 /// Lets the pages of a freed range go, so that a simulated card costs only what is in use.
-fn forget(at: u64, size: u64) {
+pub(crate) fn forget(at: u64, size: u64) {
     if size >= 64 << 10 {
         let (start, end) = (at.next_multiple_of(4096), (at + size) / 4096 * 4096);
         let Ok(length) = usize::try_from(end - start) else { return };
@@ -135,19 +173,36 @@ fn forget(at: u64, size: u64) {
 
 /// Frees all that was allocated in a context.
 pub(crate) fn free_context(context: Handle) {
-    let of_it = |(at, live): (&u64, &Live)| (live.context == context).then_some(*at);
+    free_all(Owner::Context(context));
+}
+
+/// Frees all that was allocated from a pool.
+pub(crate) fn free_pool(pool: Handle) {
+    free_all(Owner::Pool(pool));
+}
+
+fn free_all(owner: Owner) {
+    let of_it = |(at, live): (&u64, &Live)| (live.owner == owner).then_some(*at);
     let all: Vec<u64> = memory().live.iter().filter_map(of_it).collect();
     for at in all {
         let _ = free(at);
     }
 }
 
+/// Addresses for a reservation, without memory.
+pub(crate) fn reserve(bytes: u64) -> Result<u64, u32> {
+    if bytes == 0 || !bytes.is_multiple_of(VMM) {
+        return Err(1);
+    }
+    memory().addresses(bytes, VMM)
+}
+
 /// The allocation that an address lies in: its start and length.
 pub(crate) fn range(at: u64) -> Option<(u64, u64)> {
     let memory = memory();
     let live = memory.live.range(..=at).next_back().map(|(start, live)| (*start, live.bytes));
-    let mapped = memory.mapped.range(..=at).next_back().map(|(start, (length, _))| (*start, *length));
-    live.into_iter().chain(mapped).find(|(start, length)| at < start + length)
+    drop(memory);
+    live.into_iter().chain(physical::range(at)).find(|(start, length)| at < start + length)
 }
 
 /// The device of the allocation that an address lies in.
@@ -197,90 +252,4 @@ pub(crate) fn info(card: &Visible) -> Result<(u64, u64), u32> {
     let total = card.card.memory();
     let used = node().ok_or(3_u32)?.state.used(card.place);
     Ok((total.saturating_sub(used), total))
-}
-
-/// Physical memory of virtual memory management; `None` is the host's.
-pub(crate) fn create_physical(device: Option<i32>, bytes: u64) -> Result<u64, u32> {
-    if bytes == 0 || !bytes.is_multiple_of(VMM) {
-        return Err(1);
-    }
-    charge(device, bytes)?;
-    let mut memory = memory();
-    memory.next_handle += 1;
-    let handle = memory.next_handle;
-    memory.physical.insert(handle, Physical { bytes, device, handles: 1, mappings: 0 });
-    Ok(handle)
-}
-
-/// Changes the references of physical memory; it is freed when neither handle nor mapping is left.
-fn refer(memory: &mut Memory, handle: u64, change: impl FnOnce(&mut Physical) -> Result<(), u32>) -> Result<(), u32> {
-    let physical = memory.physical.get_mut(&handle).ok_or(1_u32)?;
-    change(physical)?;
-    if physical.handles == 0 && physical.mappings == 0 {
-        give_back(physical.device, physical.bytes);
-        memory.physical.remove(&handle);
-    }
-    Ok(())
-}
-
-pub(crate) fn release_physical(handle: u64) -> Result<(), u32> {
-    refer(&mut memory(), handle, |physical| {
-        physical.handles = physical.handles.checked_sub(1).ok_or(1_u32)?;
-        Ok(())
-    })
-}
-
-/// One more handle of the memory that is mapped at an address.
-pub(crate) fn retain_physical(at: u64) -> Result<u64, u32> {
-    let mut memory = memory();
-    let found = memory.mapped.range(..=at).next_back().filter(|(start, (length, _))| at < **start + length);
-    let handle = found.ok_or(1_u32)?.1.1;
-    refer(&mut memory, handle, |physical| {
-        physical.handles += 1;
-        Ok(())
-    })?;
-    Ok(handle)
-}
-
-pub(crate) fn reserve(bytes: u64) -> Result<u64, u32> {
-    if bytes == 0 || !bytes.is_multiple_of(VMM) {
-        return Err(1);
-    }
-    memory().addresses(bytes, VMM)
-}
-
-pub(crate) fn map(at: u64, bytes: u64, handle: u64) -> Result<(), u32> {
-    let mut memory = memory();
-    let overlaps = memory.mapped.range(..at.saturating_add(bytes)).next_back();
-    if overlaps.is_some_and(|(start, (length, _))| start + length > at) {
-        return Err(1);
-    }
-    refer(&mut memory, handle, |physical| {
-        if bytes != physical.bytes || physical.handles == 0 {
-            return Err(1);
-        }
-        physical.mappings += 1;
-        Ok(())
-    })?;
-    memory.mapped.insert(at, (bytes, handle));
-    Ok(())
-}
-
-/// Takes away every mapping that lies wholly in a range.
-pub(crate) fn unmap(at: u64, bytes: u64) -> Result<(), u32> {
-    let mut memory = memory();
-    let inside = memory.mapped.range(at..at.saturating_add(bytes));
-    let gone: Vec<(u64, u64, u64)> = inside.map(|(start, (length, handle))| (*start, *length, *handle)).collect();
-    if gone.is_empty() || gone.iter().any(|(start, length, _)| start + length > at.saturating_add(bytes)) {
-        return Err(1);
-    }
-    for (start, length, handle) in gone {
-        memory.mapped.remove(&start);
-        forget(start, length);
-        refer(&mut memory, handle, |physical| {
-            physical.mappings = physical.mappings.saturating_sub(1);
-            Ok(())
-        })?;
-    }
-    Ok(())
 }

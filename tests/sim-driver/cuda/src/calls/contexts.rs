@@ -141,7 +141,7 @@ pub(crate) extern "C" fn cuCtxGetId(handle: Handle, id: *mut u64) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuCtxSynchronize() -> u32 {
-    code(context::here().map(|_| ()))
+    code(context::here().map(|_| crate::pools::synchronized()))
 }
 
 #[unsafe(no_mangle)]
@@ -159,4 +159,16 @@ pub(crate) extern "C" fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: 
     put_if_wanted(least, 0);
     put_if_wanted(greatest, -5);
     code(context::here().map(|_| ()))
+}
+
+/// One more use of the current context.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuCtxAttach(handle: *mut Handle, _flags: u32) -> u32 {
+    put(handle, context::attach())
+}
+
+/// One use less of a context; the last one ends it.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuCtxDetach(handle: Handle) -> u32 {
+    code(context::detach(handle))
 }

@@ -63,7 +63,12 @@ pub(crate) extern "C" fn cuMemAllocPitch_v2(
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemFree_v2(at: u64) -> u32 {
-    if at == 0 { 0 } else { code(memory::free(at)) }
+    if at == 0 {
+        return 0;
+    }
+    let result = code(memory::free(at));
+    crate::pools::synchronized();
+    result
 }
 
 #[unsafe(no_mangle)]
@@ -93,44 +98,6 @@ pub(crate) extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usi
     let Some((start, length)) = memory::range(at) else { return 500 };
     put_if_wanted(base, start);
     put_if_wanted(bytes, small(length));
-    0
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAllocAsync(at: *mut u64, bytes: usize, _stream: Handle) -> u32 {
-    cuMemAlloc_v2(at, bytes)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemAllocFromPoolAsync(at: *mut u64, bytes: usize, pool: Handle, _stream: Handle) -> u32 {
-    if at.is_null() {
-        return INVALID_VALUE;
-    }
-    let device = i32::try_from(pool.wrapping_sub(POOL)).ok().filter(|device| card(*device).is_some());
-    put(at, device.ok_or(400).and_then(|device| memory::allocate(Some(device), context::current(), bytes as u64)))
-}
-
-/// A pool keeps nothing back: what is freed is free at once, as with the release threshold of 0.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemFreeAsync(at: u64, _stream: Handle) -> u32 {
-    code(memory::free(at))
-}
-
-/// The default pool of device N has this handle plus N.
-const POOL: usize = 0x7000_0000;
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut Handle, device: i32) -> u32 {
-    put(pool, card(device).and_then(|_| usize::try_from(device).ok()).map(|device| POOL + device).ok_or(101))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetMemPool(pool: *mut Handle, device: i32) -> u32 {
-    cuDeviceGetDefaultMemPool(pool, device)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemPoolTrimTo(_pool: Handle, _keep: usize) -> u32 {
     0
 }
 
@@ -266,4 +233,72 @@ pub(crate) extern "C" fn cuPointerGetAttributes(
         }
     }
     0
+}
+
+/// Memory of another library, such as a graphics one: it is not this process's to count.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuImportExternalMemory(handle: *mut u64, description: *const c_void) -> u32 {
+    if description.is_null() {
+        return INVALID_VALUE;
+    }
+    put(handle, context::here().map(|_| 0x6600_0000))
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ExternalBuffer {
+    offset: u64,
+    bytes: u64,
+    flags: u32,
+    reserved: [u32; 16],
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuExternalMemoryGetMappedBuffer(
+    at: *mut u64,
+    _memory: u64,
+    buffer: *const ExternalBuffer,
+) -> u32 {
+    let place = || {
+        let (_, device) = context::here()?;
+        memory::allocate_of_another(device, get(buffer)?.bytes)
+    };
+    put(at, place())
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuDestroyExternalMemory(_memory: u64) -> u32 {
+    0
+}
+
+/// What stands for an allocation in another process: its size is all that is needed here.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct IpcHandle([u64; 8]);
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuIpcGetMemHandle(handle: *mut IpcHandle, at: u64) -> u32 {
+    let length = memory::range(at).filter(|(start, _)| *start == at).map(|(_, length)| length).ok_or(INVALID_VALUE);
+    put(handle, length.map(|length| IpcHandle([u64::from(std::process::id()), at, length, 0, 0, 0, 0, 0])))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuIpcOpenMemHandle(at: *mut u64, handle: IpcHandle, _flags: u32) -> u32 {
+    let IpcHandle([process, _, length, ..]) = handle;
+    let open = || {
+        let (_, device) = context::here()?;
+        // The driver opens no handle in the process that made it.
+        if process == u64::from(std::process::id()) { Err(201) } else { memory::allocate_of_another(device, length) }
+    };
+    put(at, open())
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuIpcOpenMemHandle_v2(at: *mut u64, handle: IpcHandle, flags: u32) -> u32 {
+    cuIpcOpenMemHandle(at, handle, flags)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuIpcCloseMemHandle(at: u64) -> u32 {
+    code(memory::free(at))
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use super::{code, put};
 use crate::context::{self, Handle};
+use crate::{graphs, pools};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,7 +35,7 @@ pub(crate) extern "C" fn cuStreamDestroy_v2(_stream: Handle) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuStreamSynchronize(_stream: Handle) -> u32 {
-    code(context::here().map(|_| ()))
+    code(context::here().map(|_| pools::synchronized()))
 }
 
 #[unsafe(no_mangle)]
@@ -63,8 +64,18 @@ pub(crate) extern "C" fn cuStreamGetId(stream: Handle, id: *mut u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuStreamIsCapturing(_stream: Handle, status: *mut u32) -> u32 {
-    put(status, Ok(0))
+pub(crate) extern "C" fn cuStreamIsCapturing(stream: Handle, status: *mut u32) -> u32 {
+    put(status, Ok(u32::from(graphs::captured(stream).is_some())))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuStreamBeginCapture_v2(stream: Handle, _mode: u32) -> u32 {
+    code(graphs::begin_capture(stream))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuStreamEndCapture(stream: Handle, graph: *mut Handle) -> u32 {
+    put(graph, graphs::end_capture(stream))
 }
 
 #[unsafe(no_mangle)]
@@ -109,6 +120,7 @@ pub(crate) extern "C" fn cuEventRecord(_event: Handle, _stream: Handle) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuEventSynchronize(_event: Handle) -> u32 {
+    pools::synchronized();
     0
 }
 

@@ -3,6 +3,7 @@
 use super::{INVALID_VALUE, code, get, put};
 use crate::memory::{self, VMM};
 use crate::node::card;
+use crate::{arrays, physical};
 use std::ffi::c_void;
 
 /// `CUmemAllocationProp` of cuda.h, up to the location; the rest does not matter here.
@@ -40,17 +41,17 @@ pub(crate) extern "C" fn cuMemCreate(handle: *mut u64, bytes: usize, properties:
     if handle.is_null() || flags != 0 {
         return INVALID_VALUE;
     }
-    put(handle, location(properties).and_then(|device| memory::create_physical(device, bytes as u64)))
+    put(handle, location(properties).and_then(|device| physical::create(device, bytes as u64)))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemRelease(handle: u64) -> u32 {
-    code(memory::release_physical(handle))
+    code(physical::release(handle))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemRetainAllocationHandle(handle: *mut u64, at: u64) -> u32 {
-    put(handle, memory::retain_physical(at))
+    put(handle, physical::retain(at))
 }
 
 #[unsafe(no_mangle)]
@@ -71,15 +72,69 @@ pub(crate) extern "C" fn cuMemAddressFree(_at: u64, _bytes: usize) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemMap(at: u64, bytes: usize, offset: usize, handle: u64, _flags: u64) -> u32 {
-    if offset != 0 {
-        return INVALID_VALUE;
-    }
-    code(memory::map(at, bytes as u64, handle))
+    code(physical::map(at, bytes as u64, offset as u64, handle))
 }
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemUnmap(at: u64, bytes: usize) -> u32 {
-    code(memory::unmap(at, bytes as u64))
+    code(physical::unmap(at, bytes as u64))
+}
+
+/// Only descriptors (type 1) are simulated.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemExportToShareableHandle(out: *mut i32, handle: u64, kind: u32, flags: u64) -> u32 {
+    if out.is_null() || kind != 1 || flags != 0 {
+        return INVALID_VALUE;
+    }
+    put(out, physical::export(handle))
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemImportFromShareableHandle(handle: *mut u64, from: usize, kind: u32) -> u32 {
+    if handle.is_null() || kind != 1 {
+        return INVALID_VALUE;
+    }
+    put(handle, i32::try_from(from).map_err(|_| INVALID_VALUE).and_then(physical::import))
+}
+
+/// `CUarrayMapInfo` of cuda.h.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ArrayMap {
+    resource_kind: u32,
+    resource: usize,
+    subresource_kind: u32,
+    subresource: [u64; 4],
+    operation: u32,
+    handle_kind: u32,
+    handle: u64,
+    offset: u64,
+    devices: u32,
+    flags: u32,
+    reserved: [u32; 2],
+}
+
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemMapArrayAsync(list: *const ArrayMap, count: u32, _stream: usize) -> u32 {
+    for at in 0..count as usize {
+        let map = match get(list.wrapping_add(at)) {
+            Ok(map) => map,
+            Err(error) => return error,
+        };
+        let [a, b, c, d] = map.subresource;
+        let memory = (map.operation == 1).then_some(map.handle);
+        if let Err(error) = arrays::map(map.resource, [u64::from(map.subresource_kind), a, b, c, d], memory) {
+            return error;
+        }
+    }
+    0
+}
+
+/// The simulated driver's own: closes a descriptor that it made.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn simCloseDescriptor(descriptor: i32) -> u32 {
+    physical::close(descriptor);
+    0
 }
 
 #[unsafe(no_mangle)]
