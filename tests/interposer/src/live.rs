@@ -20,6 +20,12 @@ impl Live {
         Self { to: child.stdin.take(), child, from }
     }
 
+    /// The guest's pid.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks for a step, and does not wait for the answer.
     pub fn ask(&mut self, step: &str) {
         let to = self.to.as_mut().expect("the guest is not ended");

@@ -1,5 +1,9 @@
 //! Linear memory: what is refused, what goes back, and what the process is told. Numbers in names are those of the scenarios.
 use interposer_tests::{Case, OUT_OF_MEMORY, REFERENCE, Share, last, results};
+use quota::Bytes;
+use quota::limits::{CardLimit, Limits, Managed};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
 
 #[test]
 fn s01_what_exceeds_the_quota_is_refused() {
@@ -120,4 +124,34 @@ fn an_address_that_comes_again_is_charged_once() {
     let answers = case.run(&steps);
     assert_eq!(results(&answers), [0; 7]);
     assert_eq!((answers[4].mib(), last(&answers).mib()), (vec![624, 1024], vec![1024, 1024]));
+}
+
+#[test]
+fn s32_managed_memory_counts_unless_the_nodes_owner_says_otherwise() {
+    let steps = ["ctx 0", "managed 2048", "info", "free 0", "alloc 1024", "alloc 1"];
+    assert_eq!(results(&Case::default().run(&steps)), [0, OUT_OF_MEMORY, 0, 0, 0, OUT_OF_MEMORY]);
+    let loose = Case::default().with_limits(|limits| limits.with_managed(Managed::Uncounted));
+    let answers = loose.run(&steps);
+    assert_eq!(results(&answers), [0, 0, 0, 0, 0, OUT_OF_MEMORY]);
+    assert_eq!(answers[2].mib(), [1024, 1024]);
+}
+
+#[test]
+fn a_quota_that_changes_holds_at_once() {
+    let case = Case::quota(1024);
+    let mut guest = case.live();
+    assert_eq!(guest.steps(&["ctx 0", "alloc 1000", "alloc 100"]), [0, 0, OUT_OF_MEMORY]);
+    let set = |mib: u64| {
+        let limits = Limits::decode(&fs::read(case.limits()).unwrap()).unwrap();
+        let card = CardLimit { quota: Bytes(mib << 20), ..limits.cards()[0] };
+        // In place and in one call, as the host does it.
+        let file = OpenOptions::new().write(true).open(case.limits()).unwrap();
+        file.write_all_at(&Limits::new(&[card]).unwrap().encode(), 0).unwrap();
+    };
+    set(2048);
+    assert_eq!(guest.steps(&["alloc 1000", "alloc 100"]), [0, OUT_OF_MEMORY]);
+    assert_eq!((guest.step("info").mib(), guest.step("total 0").mib()), (vec![48, 2048], vec![2048]));
+    set(1500);
+    assert_eq!((guest.step("info").mib(), guest.step("nvml 0").mib()), (vec![0, 1500], vec![1500, 0, 1500]));
+    assert_eq!(guest.steps(&["alloc 1", "free 0", "alloc 500", "alloc 1"]), [OUT_OF_MEMORY, 0, 0, OUT_OF_MEMORY]);
 }

@@ -1,5 +1,7 @@
 //! Several processes of one container, and their ends. Numbers in names are those of the scenarios.
 use interposer_tests::{Case, Live, OUT_OF_MEMORY, last, results};
+use quota::Bytes;
+use quota::ledger::Owner;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -152,4 +154,21 @@ fn threads_do_not_lose_count() {
     assert_eq!((served + refused, failed), (16_000, 0));
     assert!(served > 0);
     assert_eq!((answers[2].mib(), last(&answers).result), (vec![1024, 1024], 0));
+}
+
+#[test]
+fn the_ledger_says_who_holds_what_and_how_much_it_was_at_most() {
+    let case = Case::default();
+    let mut guest = case.live();
+    assert_eq!(guest.steps(&["ctx 0", "alloc 700", "free 0", "alloc 100", "alloc 1000"]), [0, 0, 0, 0, OUT_OF_MEMORY]);
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", guest.pid())).unwrap();
+    let start =
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).and_then(|word| word.parse().ok());
+    let namespace =
+        std::fs::read_link("/proc/self/ns/pid").unwrap().to_string_lossy().replace(|c: char| !c.is_ascii_digit(), "");
+    let owner = Owner { pid: guest.pid().into(), start: start.unwrap(), namespace: namespace.parse().unwrap() };
+    case.with_ledger(|ledger| {
+        assert_eq!((ledger.held(0, 0), ledger.peak(0), ledger.refused(0)), (Bytes(100 << 20), Bytes(700 << 20), 1));
+        assert_eq!((ledger.owner(0), ledger.owner(1)), (Some(owner), None));
+    });
 }

@@ -75,3 +75,60 @@ fn what_the_driver_refuses_is_not_charged() {
     assert!(results(&answers[1..6]).iter().all(|result| *result != 0), "{answers:?}");
     assert_eq!(last(&answers).mib(), [1024, 1024]);
 }
+
+#[test]
+fn parts_and_ranges_of_mappings() {
+    let steps = [
+        "ctx 0",
+        "create 512",
+        "map_part 0 0 256",
+        "map_part 0 256 256",
+        "create 100",
+        "map_part 1 0 100",
+        "release 0",
+        "release 1",
+        "unmap 0",
+        "create 512",
+        "unmap_range 1 356",
+        "create 512",
+        "release 2",
+        "release 3",
+    ];
+    assert_eq!(Case::agreed(1024).agrees(&steps), [0, 0, 0, 0, 0, 0, 0, 0, 0, OUT_OF_MEMORY, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_handles_value_is_given_out_again_while_its_memory_is_mapped() {
+    // The driver gives the second memory the first one's handle value.
+    let steps = [
+        "ctx 0",
+        "create 300",
+        "map 0",
+        "release 0",
+        "create 200",
+        "map 1",
+        "release 1",
+        "unmap 0",
+        "unmap 1",
+        "create 1024",
+    ];
+    assert_eq!(Case::agreed(1024).agrees(&steps), [0; 10]);
+}
+
+#[test]
+fn memory_that_goes_out_and_comes_back_is_charged_once() {
+    let steps = [
+        "ctx 0",
+        "create 600",
+        "export 0",
+        "import 0",
+        "release 0",
+        "create 600",
+        "map 0",
+        "release 1",
+        "create 1024",
+        "close 0",
+        "create 424",
+    ];
+    assert_eq!(Case::agreed(1024).agrees(&steps), [0, 0, 0, 0, 0, OUT_OF_MEMORY, 1, 0, 0, 0, OUT_OF_MEMORY]);
+}
