@@ -6,6 +6,9 @@
 #![expect(unsafe_code, reason = "reads the loader's and the objects' own tables")]
 use core::arch::global_asm;
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::ControlFlow;
+
+mod maps;
 
 /// `ElfW(Phdr)` of 64-bit ELF.
 #[repr(C)]
@@ -90,14 +93,21 @@ struct Search<'a> {
     name: &'a CStr,
     whose: Whose,
     seen_us: bool,
+    seen_driver: bool,
     found: *const (),
 }
 
 /// The first definition of a name, in load order.
 pub(crate) fn find(name: &CStr, whose: Whose) -> *const () {
-    let mut search = Search { name, whose, seen_us: false, found: core::ptr::null() };
+    let mut search = Search { name, whose, seen_us: false, seen_driver: false, found: core::ptr::null() };
     // SAFETY: the visitor gets back the search that outlives the call.
     let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_search, (&raw mut search).cast()) };
+    if whose == Whose::Driver && !search.seen_driver {
+        maps::each_driver(|object| {
+            search.found = object.symbol(name);
+            if search.found.is_null() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+    }
     search.found
 }
 
@@ -115,6 +125,7 @@ unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut 
         Whose::Anyone => true,
         Whose::Driver => object.is_driver(),
     };
+    search.seen_driver |= due;
     if !due {
         return 0;
     }
@@ -124,14 +135,21 @@ unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut 
 
 struct Owner {
     address: usize,
+    known: bool,
     driver: bool,
 }
 
 /// Whether an address lies in libcuda or NVML.
 pub(crate) fn is_driver(address: *const ()) -> bool {
-    let mut owner = Owner { address: address as usize, driver: false };
+    let mut owner = Owner { address: address as usize, known: false, driver: false };
     // SAFETY: the visitor gets back the owner that outlives the call.
     let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_owner, (&raw mut owner).cast()) };
+    if !owner.known {
+        maps::each_driver(|object| {
+            owner.driver = object.holds(owner.address);
+            if owner.driver { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    }
     owner.driver
 }
 
@@ -143,6 +161,7 @@ unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c
     if !object.holds(owner.address) {
         return 0;
     }
+    owner.known = true;
     owner.driver = object.is_driver();
     1
 }

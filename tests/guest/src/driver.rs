@@ -18,6 +18,17 @@ fn open(name: &str) -> Option<Library> {
     unsafe { Library::open(Some(name), RTLD_NOW) }.ok()
 }
 
+unsafe extern "C" {
+    /// The GNU loader's `dlopen` into a namespace; -1 is a new one.
+    fn dlmopen(namespace: libc::c_long, name: *const libc::c_char, flags: libc::c_int) -> *mut c_void;
+}
+
+/// Loads libcuda in a namespace of its own, which stays loaded; NULL where that fails.
+pub(crate) fn load_apart() -> *mut c_void {
+    // SAFETY: a C string; the library's constructors are its own to answer for.
+    unsafe { dlmopen(-1, c"libcuda.so.1".as_ptr(), RTLD_NOW) }
+}
+
 /// The address of a function of the driver; NULL where there is none.
 pub(crate) fn find(part: &Part, name: &str) -> *const () {
     static CUDA: OnceLock<Option<Library>> = OnceLock::new();

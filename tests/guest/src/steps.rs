@@ -137,6 +137,7 @@ impl Guest {
             "via" => lookup::via(words.number(0), words.text(1), words.number(2)),
             "dlsym" => lookup::dlsym(words.text(0), words.text(1)),
             "dlvsym" => lookup::dlvsym(words.text(0), words.text(1), words.text(2)),
+            "apart" => lookup::apart(words.mib(0)),
             "next" => lookup::next_of_another(words.text(0)),
             "exec" => process::exec(rest),
             "fork" => self.fork(rest),

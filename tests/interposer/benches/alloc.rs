@@ -24,9 +24,9 @@ fn took(guest: &mut Live, step: &str) -> Duration {
 fn pairs(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("alloc and free");
     group.throughput(Throughput::Elements(1));
-    for live in [0, 1_000, 100_000] {
+    for live in [0, 1_000, 10_000, 1_000_000] {
         for (name, start) in BOTH {
-            let case = Case::default();
+            let case = Case::quota(8192);
             let mut guest = started(&case, start);
             let prepared = guest.step(&format!("bench_hold {live}"));
             assert_eq!(prepared.result, 0);
@@ -42,7 +42,7 @@ fn pairs(criterion: &mut Criterion) {
 fn reports(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cuMemGetInfo");
     for (name, start) in BOTH {
-        let case = Case::default();
+        let case = Case::quota(8192);
         let mut guest = started(&case, start);
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|calls| took(&mut guest, &format!("bench_info {calls}")));

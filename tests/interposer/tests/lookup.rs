@@ -156,3 +156,11 @@ fn s18_other_libraries_keep_their_own() {
         assert_eq!(found[1], format!("libother.so {name}"));
     }
 }
+
+#[test]
+fn a_driver_in_a_namespace_of_its_own_is_held_too() {
+    for (mib, result) in [(1000, 0), (1025, OUT_OF_MEMORY)] {
+        let answers = Case::default().run(&[&format!("apart {mib}")]);
+        assert_eq!((answers[0].text.as_str(), answers[0].result), ("libgpu_quota.so cuMemAlloc_v2", result));
+    }
+}

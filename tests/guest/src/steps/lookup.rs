@@ -1,7 +1,7 @@
 //! Look-ups of functions, each answered with the object and the name that the address belongs to.
 #![expect(unsafe_code, reason = "calls functions of the driver")]
 use crate::Answer;
-use crate::driver::{Part, call, cuda, find, find_in, find_version, search, whose};
+use crate::driver::{Part, call, cuda, find, find_in, find_version, load_apart, search, whose};
 use std::ffi::CString;
 use std::ptr::null;
 
@@ -74,4 +74,20 @@ pub(super) fn next_of_another(name: &str) -> Answer {
         name.as_ptr() => *const libc::c_char, &raw mut address => *mut *const (),
     ));
     Answer { result: result.into(), values: Vec::new(), text: whose(address) }
+}
+
+/// Allocates with a libcuda in a namespace of its own; the text is whose function that was.
+pub(super) fn apart(bytes: usize) -> Answer {
+    let handle = load_apart();
+    let find = |name: &str| if handle.is_null() { std::ptr::null() } else { search(handle, name) };
+    let (mut context, mut address) = (0_usize, 0_u64);
+    let alloc = find("cuMemAlloc_v2");
+    let begun = [
+        call!(find("cuInit"), (0 => u32)),
+        call!(find("cuDevicePrimaryCtxRetain"), (&raw mut context => *mut usize, 0 => i32)),
+        call!(find("cuCtxSetCurrent"), (context => usize)),
+    ];
+    let begun = begun.into_iter().find(|result| *result != 0).unwrap_or(0);
+    let result = if begun == 0 { call!(alloc, (&raw mut address => *mut u64, bytes => usize)) } else { begun };
+    Answer { result: result.into(), text: whose(alloc), ..Answer::default() }
 }
