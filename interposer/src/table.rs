@@ -1,6 +1,7 @@
 //! The names that are hooked, each with its hook. Exact names only: a prefix would catch what is none of ours.
 //!
 //! `exports.txt` beside `Cargo.toml` lists them with `dlsym` and `dlvsym`, and the ELF check compares it with the library.
+use crate::hook::pool::object;
 use crate::hook::{alloc, array, context, graph, pool, query, sync, vmm};
 use crate::resolve;
 use core::ffi::CStr;
@@ -45,13 +46,13 @@ hooks!(
     pool::cuMemAllocFromPoolAsync_ptsz,
     pool::cuMemFreeAsync,
     pool::cuMemFreeAsync_ptsz,
-    pool::cuMemPoolCreate,
-    pool::cuMemPoolDestroy,
-    pool::cuMemPoolTrimTo,
-    pool::cuDeviceGetDefaultMemPool,
-    pool::cuDeviceGetMemPool,
-    pool::cuMemGetDefaultMemPool,
-    pool::cuMemGetMemPool,
+    object::cuMemPoolCreate,
+    object::cuMemPoolDestroy,
+    object::cuMemPoolTrimTo,
+    object::cuDeviceGetDefaultMemPool,
+    object::cuDeviceGetMemPool,
+    object::cuMemGetDefaultMemPool,
+    object::cuMemGetMemPool,
     sync::cuCtxSynchronize,
     sync::cuCtxSynchronize_v2,
     sync::cuStreamSynchronize,

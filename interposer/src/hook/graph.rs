@@ -59,7 +59,11 @@ fn add_up(graph: u64, demand: &mut Demand, depth: u32) {
     if nodes_of(memory.cast(), &raw mut count) == CuResult::SUCCESS {
         for at in 0..count.min(length / 8) {
             // SAFETY: within the mapping of that length.
-            add_up_node(unsafe { memory.cast::<u64>().wrapping_add(at).read() }, demand, depth);
+            add_up_node(
+                u64::from_ne_bytes(unsafe { memory.wrapping_add(at * 8).cast::<[u8; 8]>().read() }),
+                demand,
+                depth,
+            );
         }
     }
     // SAFETY: our own mapping, which nobody else has seen.

@@ -1,4 +1,4 @@
-//! Stream-ordered memory: allocations from pools, in their legacy and per-thread stream forms, and the pools themselves.
+//! Stream-ordered memory: allocations from pools, in their legacy and per-thread stream forms. The pools themselves are in [`object`].
 //!
 //! A pool is charged what it holds, which is more than what is live in it: an allocation that the pool's memory serves costs nothing more, a free gives
 //! nothing back, and the difference is settled by the driver's own number when a synchronisation, a trim or a shortage may have changed it. Memory that is
@@ -7,7 +7,7 @@
 //! # Safety
 //! Out-pointers are the program's; they are read only after the driver has written them.
 #![expect(unsafe_code, reason = "exported under the C names")]
-use crate::abi::{CuResult, LOCATION_HOST, Location, PoolProps};
+use crate::abi::CuResult;
 use crate::card;
 use crate::hook::charge::{GRAIN, OF_POOL, make_room, word};
 use crate::hook::{alloc, graph};
@@ -18,6 +18,8 @@ use account::pools::{Known, Refused, Settled};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use quota::Bytes;
+
+pub(crate) mod object;
 
 static CURRENT_POOL: Real = Real::new(c"cuDeviceGetMemPool");
 static GET_ATTRIBUTE: Real = Real::new(c"cuMemPoolGetAttribute");
@@ -157,7 +159,9 @@ fn from_pool(
         let note = |stored: &mut Option<(u64, u64)>| stored.replace((word(card, bytes, OF_POOL), pool));
         match table.with(address, note) {
             Ok(stale) => {
-                stale.into_iter().for_each(|stale| super::charge::gone(&share, stale));
+                if let Some(stale) = stale {
+                    super::charge::gone(&share, stale);
+                }
                 true
             }
             Err(_) => false,
@@ -222,10 +226,7 @@ pub(super) fn settle_all() {
 /// Notes that an allocation of a pool is gone.
 pub(super) fn freed(share: &Share, pool: u64, bytes: u64) {
     let (Some(pools), Some(slot)) = (share.pools(), share.slot()) else { return };
-    let card = match pools.known(pool) {
-        Some(Known::Card(card)) => card,
-        _ => return,
-    };
+    let Some(Known::Card(card)) = pools.known(pool) else { return };
     let back = pools.freed(pool, bytes, 0);
     share.give_back(card, slot, Bytes(back));
     share.slack().store(1, Ordering::Relaxed);
@@ -245,137 +246,6 @@ pub(super) fn device_reset(share: &Share, card: usize) {
             settle(share, pool);
         }
     }
-}
-
-/// Notes a pool that the driver has just named, by where its memory is.
-fn note(pool: *mut u64, location: Location) {
-    if pool.is_null() {
-        return;
-    }
-    // SAFETY: not NULL, and the driver has written the handle there.
-    let pool = unsafe { *pool };
-    let Some(share) = share() else { return };
-    let card = if LOCATION_HOST.contains(&location.kind) {
-        None
-    } else {
-        match card::of_device(&share, location.id) {
-            Some(card) => Some(card),
-            // Not noted: what is allocated from it is charged to the device of the stream, and refused where that has no share.
-            None => return,
-        }
-    };
-    if share.slot().is_some()
-        && let Some(pools) = share.pools()
-    {
-        // A table that is full does not know the pool, and an allocation from it is refused.
-        let _ = pools.add(pool, card);
-    }
-}
-
-/// A pool on a card of which the container has no share cannot be made: nothing could be allocated from it.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemPoolCreate(pool: *mut u64, props: *const PoolProps) -> CuResult {
-    let driver = || {
-        call!(
-            real::of(Name::cuMemPoolCreate),
-            fn(*mut u64, *const PoolProps) -> CuResult,
-            (pool, props),
-            else CuResult::NOT_FOUND
-        )
-    };
-    if pool.is_null() || props.is_null() {
-        return driver();
-    }
-    // SAFETY: not NULL, and the program's properties by cuda.h.
-    let location = unsafe { props.read_unaligned() }.location;
-    let on_device = !LOCATION_HOST.contains(&location.kind);
-    if on_device && share().is_none_or(|share| card::of_device(&share, location.id).is_none()) {
-        return CuResult::OUT_OF_MEMORY;
-    }
-    let result = driver();
-    if result == CuResult::SUCCESS {
-        note(pool, location);
-    }
-    result
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemPoolDestroy(pool: u64) -> CuResult {
-    let result = call!(real::of(Name::cuMemPoolDestroy), fn(u64) -> CuResult, (pool), else CuResult::NOT_FOUND);
-    if result == CuResult::SUCCESS
-        && let Some(share) = share()
-        && let Some(pools) = share.pools()
-        && let Some(Known::Card(card)) = pools.known(pool)
-        && let Some(slot) = share.slot()
-    {
-        share.give_back(card, slot, Bytes(pools.ended(pool)));
-    }
-    result
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemPoolTrimTo(pool: u64, keep: usize) -> CuResult {
-    let result = call!(
-        real::of(Name::cuMemPoolTrimTo),
-        fn(u64, usize) -> CuResult,
-        (pool, keep),
-        else CuResult::NOT_FOUND
-    );
-    if result == CuResult::SUCCESS
-        && let Some(share) = share()
-    {
-        settle(&share, pool);
-    }
-    result
-}
-
-/// A pool of a device, current or default, is noted where the program first sees it: it may be used with a stream of another device.
-fn device_pool(name: Name, pool: *mut u64, device: c_int) -> CuResult {
-    let result = call!(
-        real::of(name),
-        fn(*mut u64, c_int) -> CuResult,
-        (pool, device),
-        else CuResult::NOT_FOUND
-    );
-    if result == CuResult::SUCCESS {
-        note(pool, Location { kind: 1, id: device });
-    }
-    result
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: c_int) -> CuResult {
-    device_pool(Name::cuDeviceGetDefaultMemPool, pool, device)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuDeviceGetMemPool(pool: *mut u64, device: c_int) -> CuResult {
-    device_pool(Name::cuDeviceGetMemPool, pool, device)
-}
-
-/// As the pools of a device, of CUDA 13: by location and kind of allocation.
-fn location_pool(name: Name, pool: *mut u64, location: *const Location, kind: u32) -> CuResult {
-    let result = call!(
-        real::of(name),
-        fn(*mut u64, *const Location, u32) -> CuResult,
-        (pool, location, kind),
-        else CuResult::NOT_FOUND
-    );
-    if result == CuResult::SUCCESS && !location.is_null() {
-        // SAFETY: not NULL, and the driver has read it too.
-        note(pool, unsafe { location.read_unaligned() });
-    }
-    result
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemGetDefaultMemPool(pool: *mut u64, location: *const Location, kind: u32) -> CuResult {
-    location_pool(Name::cuMemGetDefaultMemPool, pool, location, kind)
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuMemGetMemPool(pool: *mut u64, location: *const Location, kind: u32) -> CuResult {
-    location_pool(Name::cuMemGetMemPool, pool, location, kind)
 }
 
 macro_rules! streams {

@@ -76,11 +76,11 @@ fn owner() -> Owner {
     let mut link = [0; 64];
     let length = sys::link(c"/proc/self/ns/pid", &mut link);
     let namespace = digits(link.get(..length).unwrap_or(&[]));
-    let mut stat = [0; 1024];
-    let length = File::open(c"/proc/self/stat", false).map_or(0, |file| file.read(&mut stat));
-    let stat = stat.get(..length).unwrap_or(&[]);
+    let mut record = [0; 1024];
+    let length = File::open(c"/proc/self/stat", false).map_or(0, |file| file.read(&mut record));
+    let record = record.get(..length).unwrap_or(&[]);
     // The program's name, in parentheses, may hold anything; the last parenthesis ends it, and field 3 follows.
-    let behind = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at..)).unwrap_or(&[]);
+    let behind = record.iter().rposition(|byte| *byte == b')').and_then(|at| record.get(at..)).unwrap_or(&[]);
     let start = behind.split(|byte| *byte == b' ').nth(20).map_or(0, digits);
     Owner { pid: sys::pid() as u64, start, namespace }
 }

@@ -42,11 +42,11 @@ fn s38_limits_that_cannot_be_read() {
         bytes[at] ^= 1;
         bytes
     };
-    let mut refused = 0;
+    let mut count = 0;
     let mut refuses = |why: &str, reason: Refusal| {
         refuses(&case, why);
-        refused += 1;
-        assert_eq!(told(&case), Some((reason, refused)), "{why}");
+        count += 1;
+        assert_eq!(told(&case), Some((reason, count)), "{why}");
     };
     assert_eq!(told(&case), None);
     fs::write(case.limits(), damaged(7)).unwrap();

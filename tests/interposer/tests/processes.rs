@@ -162,13 +162,12 @@ fn the_ledger_says_who_holds_what_and_how_much_it_was_at_most() {
     let mut guest = case.live();
     assert_eq!(guest.steps(&["ctx 0", "alloc 700", "free 0", "alloc 100", "alloc 1000"]), [0, 0, 0, 0, OUT_OF_MEMORY]);
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", guest.pid())).unwrap();
-    let start =
+    let begun =
         stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)).and_then(|word| word.parse().ok());
     let namespace =
         std::fs::read_link("/proc/self/ns/pid").unwrap().to_string_lossy().replace(|c: char| !c.is_ascii_digit(), "");
-    let owner = Owner { pid: guest.pid().into(), start: start.unwrap(), namespace: namespace.parse().unwrap() };
-    case.with_ledger(|ledger| {
-        assert_eq!((ledger.held(0, 0), ledger.peak(0), ledger.refused(0)), (Bytes(100 << 20), Bytes(700 << 20), 1));
-        assert_eq!((ledger.owner(0), ledger.owner(1)), (Some(owner), None));
-    });
+    let owner = Owner { pid: guest.pid().into(), start: begun.unwrap(), namespace: namespace.parse().unwrap() };
+    let seen = case
+        .with_ledger(|ledger| (ledger.held(0, 0), ledger.peak(0), ledger.refused(0), ledger.owner(0), ledger.owner(1)));
+    assert_eq!(seen, (Bytes(100 << 20), Bytes(700 << 20), 1, Some(owner), None));
 }

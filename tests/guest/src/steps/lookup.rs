@@ -79,7 +79,7 @@ pub(super) fn next_of_another(name: &str) -> Answer {
 /// Allocates with a libcuda in a namespace of its own; the text is whose function that was.
 pub(super) fn apart(bytes: usize) -> Answer {
     let handle = load_apart();
-    let find = |name: &str| if handle.is_null() { std::ptr::null() } else { search(handle, name) };
+    let find = |name: &str| if handle.is_null() { null() } else { search(handle, name) };
     let (mut context, mut address) = (0_usize, 0_u64);
     let alloc = find("cuMemAlloc_v2");
     let begun = [

@@ -112,15 +112,12 @@ pub(crate) fn attach() -> Result<Handle, u32> {
 /// One use less; the last one ends the context.
 pub(crate) fn detach(handle: Handle) -> Result<(), u32> {
     let mut contexts = contexts();
-    match contexts.attached.get_mut(&handle) {
-        Some(more @ 1..) => {
-            *more -= 1;
-            Ok(())
-        }
-        _ => {
-            drop(contexts);
-            destroy(handle)
-        }
+    if let Some(more @ 1..) = contexts.attached.get_mut(&handle) {
+        *more -= 1;
+        Ok(())
+    } else {
+        drop(contexts);
+        destroy(handle)
     }
 }
 

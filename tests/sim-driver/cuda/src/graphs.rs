@@ -28,7 +28,7 @@ struct Reserve {
 struct Graphs {
     next: Handle,
     /// Graph: its nodes.
-    graphs: HashMap<Handle, Vec<Handle>>,
+    made: HashMap<Handle, Vec<Handle>>,
     nodes: HashMap<Handle, Node>,
     /// Executable graph: what it does.
     execs: HashMap<Handle, Vec<Node>>,
@@ -51,13 +51,13 @@ impl Graphs {
 
     fn create(&mut self) -> Handle {
         let graph = self.handle();
-        self.graphs.insert(graph, Vec::new());
+        self.made.insert(graph, Vec::new());
         graph
     }
 
     fn add(&mut self, graph: Handle, node: Node) -> Result<Handle, u32> {
         let handle = self.handle();
-        self.graphs.get_mut(&graph).ok_or(400_u32)?.push(handle);
+        self.made.get_mut(&graph).ok_or(400_u32)?.push(handle);
         self.nodes.insert(handle, node);
         Ok(handle)
     }
@@ -85,7 +85,7 @@ pub(crate) fn create() -> Handle {
 
 pub(crate) fn destroy(graph: Handle) -> Result<(), u32> {
     let mut graphs = graphs();
-    for node in graphs.graphs.remove(&graph).ok_or(400_u32)? {
+    for node in graphs.made.remove(&graph).ok_or(400_u32)? {
         graphs.nodes.remove(&node);
     }
     Ok(())
@@ -105,7 +105,7 @@ pub(crate) fn add_alloc(graph: Handle, device: i32, bytes: u64) -> Result<(Handl
 }
 
 pub(crate) fn nodes(graph: Handle) -> Result<Vec<Handle>, u32> {
-    graphs().graphs.get(&graph).cloned().ok_or(400)
+    graphs().made.get(&graph).cloned().ok_or(400)
 }
 
 pub(crate) fn node(node: Handle) -> Result<Node, u32> {
@@ -135,7 +135,7 @@ pub(crate) fn captured(stream: Handle) -> Option<Handle> {
 
 pub(crate) fn instantiate(graph: Handle) -> Result<Handle, u32> {
     let mut graphs = graphs();
-    let nodes = graphs.graphs.get(&graph).ok_or(400_u32)?;
+    let nodes = graphs.made.get(&graph).ok_or(400_u32)?;
     let work: Vec<Node> = nodes.iter().filter_map(|node| graphs.nodes.get(node).copied()).collect();
     let exec = graphs.handle();
     graphs.execs.insert(exec, work);

@@ -27,7 +27,7 @@ struct Pool {
 
 #[derive(Default)]
 struct Pools {
-    pools: HashMap<Handle, Pool>,
+    all: HashMap<Handle, Pool>,
     current: HashMap<i32, Handle>,
     made: Handle,
 }
@@ -44,9 +44,9 @@ impl Pools {
             && handle < MADE
             && card(device).is_some()
         {
-            self.pools.entry(handle).or_insert(Pool { device: Some(device), ..Pool::default() });
+            self.all.entry(handle).or_insert(Pool { device: Some(device), ..Pool::default() });
         }
-        self.pools.get_mut(&handle).ok_or(1)
+        self.all.get_mut(&handle).ok_or(1)
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn create(device: Option<i32>, most: u64) -> Handle {
     let mut pools = pools();
     let handle = MADE + pools.made * 0x10;
     pools.made += 1;
-    pools.pools.insert(handle, Pool { device, most, ..Pool::default() });
+    pools.all.insert(handle, Pool { device, most, ..Pool::default() });
     handle
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn destroy(handle: Handle) -> Result<(), u32> {
     let used = pool.used;
     shrink(pool, 0);
     if used == 0 {
-        pools.pools.remove(&handle);
+        pools.all.remove(&handle);
     }
     pools.current.retain(|_, current| *current != handle);
     Ok(())
@@ -131,19 +131,19 @@ pub(crate) fn allocate(handle: Handle, bytes: u64) -> Result<u64, u32> {
 /// An allocation is gone; what it took stays the pool's.
 pub(crate) fn freed(handle: Handle, bytes: u64) {
     let mut pools = pools();
-    let Some(pool) = pools.pools.get_mut(&handle) else { return };
+    let Some(pool) = pools.all.get_mut(&handle) else { return };
     pool.used = pool.used.saturating_sub(bytes.next_multiple_of(ALIGN));
     if pool.ended {
         shrink(pool, 0);
         if pool.used == 0 {
-            pools.pools.remove(&handle);
+            pools.all.remove(&handle);
         }
     }
 }
 
 /// Streams have come to rest: pools give back what they need not keep.
 pub(crate) fn synchronized() {
-    for pool in pools().pools.values_mut() {
+    for pool in pools().all.values_mut() {
         shrink(pool, pool.keep);
     }
 }
@@ -156,7 +156,7 @@ pub(crate) fn trim(handle: Handle, keep: u64) -> Result<(), u32> {
 /// The device is reset: its pools are empty.
 pub(crate) fn reset(device: i32) {
     let of_it: Vec<Handle> =
-        pools().pools.iter().filter(|(_, pool)| pool.device == Some(device)).map(|(h, _)| *h).collect();
+        pools().all.iter().filter(|(_, pool)| pool.device == Some(device)).map(|(h, _)| *h).collect();
     for handle in of_it {
         free_pool(handle);
         let _ = trim(handle, 0);
