@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The maps of virtual memory management.
 #[derive(Clone, Copy, Debug)]
 pub struct Physical<'a> {
-    /// Handle: object.
+    /// Handle: object, and how many times the handle is out.
     handles: Table<'a>,
     /// Object: charge, and how many handles and mappings it has.
     objects: Table<'a>,
@@ -49,7 +49,7 @@ impl<'a> Physical<'a> {
     pub fn created(&self, handle: u64, charge: u64) -> Result<(), Full> {
         let object = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.objects.insert(object, (charge, HANDLE))?;
-        self.handles.insert(handle, (object, 0)).inspect_err(|_| {
+        self.handles.insert(handle, (object, 1)).inspect_err(|_| {
             let _ = self.objects.remove(object);
         })
     }
@@ -60,19 +60,33 @@ impl<'a> Physical<'a> {
         let object =
             known.or_else(|| self.mappings.with(at, |stored| *stored).ok().flatten().map(|(_, object)| object));
         if let Some(object) = object {
-            let _ = self.refer(object, |count| count.wrapping_add(HANDLE));
-            let _ = self.handles.insert(handle, (object, 0));
+            self.one_more(handle, object);
         }
     }
 
-    /// Notes that a handle is released; the charge to give back where nothing holds the memory any more.
+    /// One more handle of an object, whose value may be out already.
+    fn one_more(&self, handle: u64, object: u64) {
+        if self.refer(object, |count| count.wrapping_add(HANDLE)).is_none() {
+            return;
+        }
+        let more = |stored: &mut Option<(u64, u64)>| {
+            let out = stored.filter(|(of, _)| *of == object).map_or(0, |(_, out)| out);
+            *stored = Some((object, out + 1));
+        };
+        // In a full table the handle is not known, and the memory stays charged.
+        let _ = self.handles.with(handle, more);
+    }
+
+    /// Notes that a handle is released; the charge to give back where nothing holds the memory any more. A handle that is not out changes nothing.
     #[must_use]
     pub fn released(&self, handle: u64) -> Option<u64> {
-        let (object, _) = self.handles.with(handle, |stored| *stored).ok().flatten()?;
+        let less = |stored: &mut Option<(u64, u64)>| {
+            let (object, out) = (*stored)?;
+            *stored = (out > 1).then_some((object, out - 1));
+            Some(object)
+        };
+        let object = self.handles.with(handle, less).ok().flatten()?;
         let (charge, count) = self.refer(object, |count| count.saturating_sub(HANDLE))?;
-        if count < HANDLE {
-            let _ = self.handles.remove(handle);
-        }
         (count == 0).then_some(charge)
     }
 
@@ -90,9 +104,7 @@ impl<'a> Physical<'a> {
         let Some((object, _)) = self.exports.with(u64::from(descriptor) + 1, |stored| *stored).ok().flatten() else {
             return;
         };
-        if self.refer(object, |count| count.wrapping_add(HANDLE)).is_some() {
-            let _ = self.handles.insert(handle, (object, 0));
-        }
+        self.one_more(handle, object);
     }
 
     /// Notes that memory is mapped into a part of an array; memory that was mapped there before is not any more.
@@ -286,6 +298,15 @@ mod tests {
         physical.exported(99, 0);
         physical.imported(2, 0);
         assert_eq!(physical.released(1), Some(6), "the descriptor's number is another's by now");
+        physical.created(1, 6).unwrap();
+        physical.exported(1, 0);
+        physical.imported(2, 0);
+        assert_eq!(
+            (physical.released(1), physical.released(1)),
+            (None, None),
+            "it is out no more: the other holds the memory"
+        );
+        assert_eq!(physical.released(2), Some(6));
     }
 
     #[test]

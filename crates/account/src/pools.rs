@@ -92,8 +92,8 @@ impl<'a> Pools<'a> {
         self.table.with(pool, apply).unwrap_or(Err(Refused::Unknown))
     }
 
-    /// Notes that `bytes` are no longer live. Of the charge `back` goes back now, as far as nothing live needs it, and all that is not needed in a pool that
-    /// has ended. Returns what went back; a pool of which nothing is left is forgotten.
+    /// Notes that `bytes` are no longer live. Of the charge `back` goes back now, as far as nothing live needs it. Returns what went back. A pool that has ended is
+    /// forgotten with its last allocation, and all its charge goes back.
     #[must_use]
     pub fn freed(&self, pool: u64, bytes: u64, back: u64) -> u64 {
         let apply = |stored: &mut Option<(u64, u64)>| {
@@ -101,12 +101,11 @@ impl<'a> Pools<'a> {
             let marks = *first & MARKS;
             let live = (*first & !MARKS).saturating_sub(bytes);
             *first = live | marks;
-            let free = charged.saturating_sub(live);
-            let back = if marks & ENDED == 0 { free.min(back) } else { free };
-            *charged -= back;
             if marks & ENDED != 0 && live == 0 {
-                *stored = None;
+                return stored.take().map_or(0, |(_, charged)| charged);
             }
+            let back = charged.saturating_sub(live).min(back);
+            *charged -= back;
             back
         };
         self.table.with(pool, apply).unwrap_or(0)
@@ -122,7 +121,8 @@ impl<'a> Pools<'a> {
     ) -> Settled {
         let apply = |stored: &mut Option<(u64, u64)>| {
             let Some((first, charged)) = stored.as_mut() else { return Settled::Even };
-            if *first & UNCHARGED != 0 {
+            // Of a pool that has ended nobody can say what it holds.
+            if *first & (UNCHARGED | ENDED) != 0 {
                 return Settled::Even;
             }
             let Some(reserved) = reserved.checked_next_multiple_of(MARKS + 1) else { return Settled::Even };
@@ -138,19 +138,17 @@ impl<'a> Pools<'a> {
         self.table.with(pool, apply).unwrap_or(Settled::Even)
     }
 
-    /// Notes that a pool takes no more allocations. Returns the charge that nothing live needs; the rest goes back as allocations are freed.
+    /// Notes that a pool takes no more allocations. It can not be asked any more what it has reserved, so its charge goes back when its last allocation is freed:
+    /// what is returned, or with [`Pools::freed`].
     #[must_use]
     pub fn ended(&self, pool: u64) -> u64 {
         let apply = |stored: &mut Option<(u64, u64)>| {
-            let Some((first, charged)) = stored.as_mut() else { return 0 };
-            let live = *first & !MARKS;
+            let Some((first, _)) = stored.as_mut() else { return 0 };
             *first |= ENDED;
-            let back = charged.saturating_sub(live);
-            *charged -= back;
-            if live == 0 {
-                *stored = None;
+            if *first & !MARKS != 0 {
+                return 0;
             }
-            back
+            stored.take().map_or(0, |(_, charged)| charged)
         };
         self.table.with(pool, apply).unwrap_or(0)
     }

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::{Array3dDescriptor, ArrayDescriptor, ArrayShape, CuResult};
 use crate::hook::alloc::{allocate, release};
-use crate::hook::charge::give_back;
+use crate::hook::charge::{SPARSE, give_back, word};
 use crate::hook::context;
 use crate::real::{self, call};
 use crate::start::share;
@@ -72,10 +72,26 @@ fn make(
 ) -> CuResult {
     let Some(shape) = shape.filter(|_| !handle.is_null()) else { return driver() };
     match bytes_of(&shape, levels) {
-        Some(0) => driver(),
+        Some(0) => make_sparse(handle, driver),
         Some(bytes) => allocate(handle, bytes, context::current, driver, |handle| end(destroy, handle)),
         None => CuResult::OUT_OF_MEMORY,
     }
+}
+
+/// Makes an array without memory, and notes its context: what is mapped into it is mapped no longer when that ends.
+fn make_sparse(handle: *mut u64, driver: impl FnOnce() -> CuResult) -> CuResult {
+    let result = driver();
+    if result == CuResult::SUCCESS
+        && let Some(share) = share()
+        && share.slot().is_some()
+        && let Some(table) = share.allocations()
+    {
+        // SAFETY: not NULL, and the driver has written the handle there.
+        let array = unsafe { *handle };
+        // In a full table it is not known, and what is mapped into it stays charged when its context ends.
+        let _ = table.insert(array, (word(0, 0, SPARSE), context::current()));
+    }
+    result
 }
 
 fn end(name: Name, handle: u64) -> CuResult {

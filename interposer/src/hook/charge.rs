@@ -14,6 +14,8 @@ const CARD_MASK: u64 = 15;
 pub(super) const OF_POOL: u64 = 16;
 /// Marks a context: what is stored with it is how often it is attached.
 pub(super) const CONTEXT: u64 = 32;
+/// Marks an array into which physical memory can be mapped.
+pub(super) const SPARSE: u64 = 64;
 const MARKS: u64 = GRAIN - 1;
 
 /// A charge as one word, for the tables.

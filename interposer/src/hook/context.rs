@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::CuResult;
 use crate::card;
-use crate::hook::charge::{CONTEXT, card_of, gone, reserve_on, word};
+use crate::hook::charge::{CONTEXT, SPARSE, card_of, give_back, gone, reserve_on, word};
 use crate::hook::pool;
 use crate::real::{self, Real, call};
 use crate::start::{Share, share};
@@ -33,8 +33,12 @@ pub(super) fn current() -> u64 {
 fn ended(context: u64) {
     let Some(share) = share().filter(|_| context != 0) else { return };
     if let Some(table) = share.allocations() {
-        table.retain(|_, stored| {
-            if stored.1 == context {
+        table.retain(|key, stored| {
+            if stored.1 == context && stored.0 & SPARSE != 0 {
+                if let Some(book) = share.physical() {
+                    book.array_gone(key, |charge| give_back(&share, charge));
+                }
+            } else if stored.1 == context {
                 gone(&share, stored);
             }
             stored.1 != context

@@ -23,6 +23,7 @@ pub(crate) mod object;
 
 static CURRENT_POOL: Real = Real::new(c"cuDeviceGetMemPool");
 static GET_ATTRIBUTE: Real = Real::new(c"cuMemPoolGetAttribute");
+static TRIM: Real = Real::new(c"cuMemPoolTrimTo");
 static IS_CAPTURING: Real = Real::new(c"cuStreamIsCapturing");
 static IS_CAPTURING_PTSZ: Real = Real::new(c"cuStreamIsCapturing_ptsz");
 static STREAM_CONTEXT: Real = Real::new(c"cuStreamGetCtx");
@@ -173,11 +174,13 @@ fn from_pool(
     let _ = free(address);
     let back = pools.freed(pool, bytes, 0);
     share.give_back(card, slot, Bytes(back));
-    if let Settled::Short(more) = short {
-        // It is the pool's until the next synchronisation, as its charge.
-        let _ = pools.settle(pool, reserved(pool).unwrap_or(0), |_| {}, |_| true);
-        share.charge_anyway(card, slot, Bytes(more));
-    }
+    // What the pool grew by goes back as well, or counts until the next synchronisation, where the stream has not come to the free yet.
+    let _ = call!(TRIM.get(), fn(u64, usize) -> CuResult, (pool, 0), else CuResult::NOT_FOUND);
+    let give_back = |bytes| share.give_back(card, slot, Bytes(bytes));
+    pools.settle(pool, reserved(pool).unwrap_or(0), give_back, |bytes| {
+        share.charge_anyway(card, slot, Bytes(bytes));
+        true
+    });
     share.slack().store(1, Ordering::Relaxed);
     share.count_refusal(card);
     Err(CuResult::OUT_OF_MEMORY)

@@ -79,4 +79,9 @@ fn memory_in_a_sparse_array_is_in_use_until_it_is_out() {
     let steps =
         ["ctx 0", &sparse, "create 512", "map_array 0 0", "release 0", "create 512", "map_array 0 1", "create 512"];
     assert_eq!(Case::agreed(1024).agrees(&steps), [0; 8]);
+    for end in [["ctx 0", "reset 0"], ["new_ctx 0", "end_ctx"]] {
+        let steps =
+            ["ctx 0", end[0], &sparse, "create 512", "map_array 0 0", "release 0", end[1], "ctx 0", "create 1024"];
+        assert_eq!(Case::agreed(1024).agrees(&steps), [0; 9], "{end:?}");
+    }
 }

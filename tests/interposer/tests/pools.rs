@@ -52,7 +52,7 @@ fn what_a_pool_holds_serves_its_next_allocations() {
 }
 
 #[test]
-fn a_pool_that_ends_gives_back_as_it_empties() {
+fn a_pool_that_ends_gives_back_when_it_is_empty() {
     let steps = [
         "ctx 0",
         "new_pool 0",
@@ -105,9 +105,9 @@ fn memory_of_a_pool_that_is_not_whole_mib_rounds_with_the_pool() {
 
 #[test]
 fn a_step_that_passes_the_quota_is_refused_and_goes_back() {
-    // 1,023 MiB are charged; the pool's first MiB would take 2.
+    // One MiB is left; the pool's first MiB would take 2.
     let case = Case::agreed(1023);
-    assert_eq!(case.agrees(&["ctx 0", "alloc 1022"]), [0, 0]);
+    assert_eq!(case.agrees(&["ctx 0", "alloc 1022", "async 1", "alloc 1", "sync"]), [0, 0, OUT_OF_MEMORY, 0, 0]);
     let answers = case.run(&["ctx 0", "alloc 1022", "async 1", "sync", "alloc 1", "info"]);
     assert_eq!(results(&answers), [0, 0, OUT_OF_MEMORY, 0, 0, 0]);
     assert_eq!(last(&answers).mib(), [0, 1023]);

@@ -70,13 +70,14 @@ fn what_the_driver_refused_goes_back_unless_another_lives_on_it() {
 }
 
 #[test]
-fn an_ended_pool_gives_back_as_it_empties() {
+fn an_ended_pool_gives_back_when_it_is_empty() {
     let pools = one();
     assert_eq!(pools.take(P, 10 * KIB, |_| true), Ok(10 * KIB));
     assert_eq!(settle(&pools, 32 * KIB), (Settled::Even, 22 * 1024));
-    assert_eq!(pools.ended(P), 22 * KIB);
-    assert_eq!(pools.freed(P, 6 * KIB, 0), 6 * KIB);
-    assert_eq!(pools.freed(P, 4 * KIB, 0), 4 * KIB);
+    assert_eq!(pools.ended(P), 0);
+    assert_eq!(settle(&pools, 0), (Settled::Even, 0), "nobody can ask any more");
+    assert_eq!(pools.freed(P, 6 * KIB, 6 * KIB), 6 * KIB, "what the driver refused goes back at once");
+    assert_eq!(pools.freed(P, 4 * KIB, 0), 26 * KIB);
     assert_eq!(pools.known(P), None);
     assert_eq!(pools.ended(1), 0);
     assert_eq!(pools.known(1), None);

@@ -65,8 +65,14 @@ pub(crate) extern "C" fn cuMemPoolCreate(pool: *mut u64, props: *const PoolProps
     result
 }
 
+/// The pool is trimmed first: afterwards nobody can ask any more what it holds for the allocations that are left.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemPoolDestroy(pool: u64) -> CuResult {
+    let noted = share().and_then(|share| share.pools()?.known(pool).map(|_| share));
+    if let Some(share) = noted {
+        let _ = call!(real::of(Name::cuMemPoolTrimTo), fn(u64, usize) -> CuResult, (pool, 0), else CuResult::NOT_FOUND);
+        settle(&share, pool);
+    }
     let result = call!(real::of(Name::cuMemPoolDestroy), fn(u64) -> CuResult, (pool), else CuResult::NOT_FOUND);
     if result == CuResult::SUCCESS
         && let Some(share) = share()

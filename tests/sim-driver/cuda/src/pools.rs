@@ -46,7 +46,7 @@ impl Pools {
         {
             self.all.entry(handle).or_insert(Pool { device: Some(device), ..Pool::default() });
         }
-        self.all.get_mut(&handle).ok_or(1)
+        self.all.get_mut(&handle).filter(|pool| !pool.ended).ok_or(1)
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn create(device: Option<i32>, most: u64) -> Handle {
     handle
 }
 
-/// A pool that ends lives until its last allocation is freed; a device goes back to its default pool.
+/// A pool that ends keeps what it holds then until its last allocation is freed; a device goes back to its default pool.
 pub(crate) fn destroy(handle: Handle) -> Result<(), u32> {
     let mut pools = pools();
     if handle < MADE {
@@ -110,9 +110,6 @@ pub(crate) fn allocate(handle: Handle, bytes: u64) -> Result<u64, u32> {
     }
     let mut pools = pools();
     let pool = pools.get(handle)?;
-    if pool.ended {
-        return Err(1);
-    }
     let used = bytes.checked_next_multiple_of(ALIGN).and_then(|size| size.checked_add(pool.used)).ok_or(2_u32)?;
     if used > pool.reserved {
         let grown = used.checked_next_multiple_of(STEP).ok_or(2_u32)?;
@@ -133,17 +130,15 @@ pub(crate) fn freed(handle: Handle, bytes: u64) {
     let mut pools = pools();
     let Some(pool) = pools.all.get_mut(&handle) else { return };
     pool.used = pool.used.saturating_sub(bytes.next_multiple_of(ALIGN));
-    if pool.ended {
+    if pool.ended && pool.used == 0 {
         shrink(pool, 0);
-        if pool.used == 0 {
-            pools.all.remove(&handle);
-        }
+        pools.all.remove(&handle);
     }
 }
 
 /// Streams have come to rest: pools give back what they need not keep.
 pub(crate) fn synchronized() {
-    for pool in pools().all.values_mut() {
+    for pool in pools().all.values_mut().filter(|pool| !pool.ended) {
         shrink(pool, pool.keep);
     }
 }
