@@ -27,6 +27,8 @@ const KIND_ALLOC: u32 = 10;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT` and `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
 const USED: u32 = 0;
 const RESERVED: u32 = 2;
+/// Physical memory comes in pages of this size, so a device grows by no less.
+const PAGE: u64 = 2 << 20;
 /// Graphs within graphs are looked into so deep.
 const DEPTH: u32 = 8;
 /// The pool that stands for the graph memory of a device, by the device's number: no pool of the driver has such a handle.
@@ -184,7 +186,7 @@ fn launch(exec: u64, driver: impl FnOnce() -> CuResult) -> CuResult {
     }
     // The memory that is in use by other graphs cannot serve this one; what is not can.
     let in_use = attribute(device, USED).unwrap_or(0).checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX);
-    let wanted = in_use.saturating_add(bytes);
+    let wanted = in_use.saturating_add(bytes).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
     let charge = |bytes: u64| share.charge(card, slot, Bytes(bytes));
     let mut taken = pools.take(pool, wanted, charge);
     if taken == Err(Refused::OverQuota) {

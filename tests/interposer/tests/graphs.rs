@@ -91,3 +91,19 @@ fn a_graph_without_memory_is_the_drivers_business() {
     assert_eq!(case.run(&steps), case.run_bare(&steps));
     assert_eq!(results(&case.run(&steps)), [0, 0, 0, 0, 0, 400, 400, 400]);
 }
+
+#[test]
+fn a_page_that_passes_the_quota_is_refused() {
+    let steps = [
+        "ctx 0",
+        "alloc 817",
+        "graph_alloc 207",
+        "instantiate 0",
+        "upload 0",
+        "launch 0",
+        "graph_alloc 205",
+        "instantiate 1",
+        "launch 1",
+    ];
+    assert_eq!(Case::agreed(1024).agrees(&steps), [0, 0, 0, 0, OUT_OF_MEMORY, OUT_OF_MEMORY, 0, 0, 0]);
+}
