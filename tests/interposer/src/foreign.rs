@@ -94,6 +94,18 @@ impl Libc {
     }
 }
 
+/// Compiles a program for the machine's own C library, with further options of the compiler; `None` where the compiler cannot.
+///
+/// # Panics
+/// Without a compiler.
+#[must_use]
+pub fn compiled(dir: &Path, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+    let (from, to) = (dir.join(format!("{name}.c")), dir.join(name));
+    std::fs::write(&from, source).expect("the test's folder can be written");
+    let done = Command::new("cc").arg("-o").arg(&to).arg(&from).args(options).args(["-ldl"]).output();
+    done.expect("a C compiler is the linker that cargo needs").status.success().then_some(to)
+}
+
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const FETCH: &str = "the cache folder has it; run cargo xtask fetch";
 
