@@ -13,6 +13,8 @@ pub struct Libc {
     pub loader: PathBuf,
     /// Where its libraries are.
     pub libraries: PathBuf,
+    /// The loader's path in a program.
+    interpreter: PathBuf,
     /// What a program links.
     linked: &'static [&'static str],
 }
@@ -21,7 +23,15 @@ impl Libc {
     fn new(name: &'static str, folder: &str, loader: &str, linked: &'static [&'static str]) -> Option<Self> {
         let libraries = parts::cache().join(folder);
         let loader = libraries.join(loader);
-        loader.exists().then_some(Self { name, loader, libraries, linked })
+        let interpreter = loader.clone();
+        loader.exists().then_some(Self { name, loader, libraries, interpreter, linked })
+    }
+
+    /// Programs for a root in which the loader has this path.
+    #[must_use]
+    pub fn at(mut self, interpreter: &str) -> Self {
+        self.interpreter = interpreter.into();
+        self
     }
 
     /// glibc 2.31, where `dlsym` is in a library of its own.
@@ -63,8 +73,9 @@ impl Libc {
         let mut cc = Command::new("cc");
         cc.args(["-O1", "-fPIE", "-pie", "-nostdlib", "-fno-stack-protector", "-U_FORTIFY_SOURCE", "-o"]);
         cc.arg(&to).arg(&from).args(options);
-        cc.args(self.linked.iter().map(|name| self.libraries.join(name)));
-        cc.arg(format!("-Wl,--dynamic-linker={}", self.loader.display()));
+        // By name: musl's library has no soname, and a path would make the loader load it once more.
+        cc.arg("-L").arg(&self.libraries).args(self.linked.iter().map(|name| format!("-l:{name}")));
+        cc.arg(format!("-Wl,--dynamic-linker={}", self.interpreter.display()));
         cc.arg(format!("-Wl,-rpath-link={}", self.libraries.display()));
         let done = cc.status().expect("a C compiler is the linker that cargo needs");
         assert!(done.success(), "cannot compile {}", from.display());
