@@ -258,5 +258,6 @@ fn a_driver_in_another_name_space() {
     let case = case();
     let program = program(&case, APART, &[]);
     assert_eq!(output(&mut with(&case, &program, &[])), BARE);
-    assert_eq!(output(&mut with(&case, &program, &[&case.library()])), HELD);
+    let held = output(&mut with(&case, &program, &[&case.library()]));
+    assert_ne!(held.split_whitespace().nth(1), Some("0"), "600 MiB more: {held}");
 }
