@@ -36,7 +36,10 @@ enum Task {
     /// Format, lints, documentation, the table of arrows, file rules
     Check,
     /// The interposer's ELF: nothing needed, nothing versioned, exactly the expected names
-    Elf,
+    Elf {
+        /// Not the one that this builds, but another, as for another machine
+        library: Option<PathBuf>,
+    },
     /// Fetch, build, check, and run every test; the last line counts them
     Test,
     /// Run the criterion benchmarks
@@ -67,11 +70,12 @@ fn main() -> ExitCode {
 
 fn run(task: &Task) -> Result<()> {
     let root = root()?;
-    match *task {
+    match task {
         Task::Fetch => fetch::run(&root).map(drop),
-        Task::Build { release } => build::run(&root, release).map(drop),
+        Task::Build { release } => build::run(&root, *release).map(drop),
         Task::Check => check::run(&root),
-        Task::Elf => elf::run(&root, &build::run(&root, false)?.join("libgpu_quota.so")),
+        Task::Elf { library: Some(library) } => elf::run(&root, library),
+        Task::Elf { library: None } => elf::run(&root, &build::run(&root, false)?.join("libgpu_quota.so")),
         Task::Test => test::run(&root),
         Task::Bench => {
             let cache = fetch::run(&root)?;
@@ -82,8 +86,8 @@ fn run(task: &Task) -> Result<()> {
                 .env("GPU_QUOTA_CACHE", cache)
                 .done()
         }
-        Task::Fuzz { seconds } => fuzz::run(&root, seconds),
-        Task::Demo { real_driver } => demo::run(&root, real_driver),
+        Task::Fuzz { seconds } => fuzz::run(&root, *seconds),
+        Task::Demo { real_driver } => demo::run(&root, *real_driver),
     }
 }
 

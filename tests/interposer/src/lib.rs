@@ -4,6 +4,7 @@
 #![expect(clippy::missing_panics_doc, reason = "a fixture: every failure is the test's")]
 
 mod case;
+pub mod foreign;
 mod live;
 pub mod parts;
 pub mod python;

@@ -2,12 +2,14 @@
 use super::Deb;
 use crate::run::program;
 use anyhow::{Context, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const COMPONENTS: &str = "main contrib non-free non-free-firmware";
+/// Debian's name of the architecture whose packages are meant where a pin names none.
+const ARCH: &str = "amd64";
 /// Debian's releases, as a machine's own sources may call them.
 const RELEASES: [&str; 9] =
     ["bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable", "testing"];
@@ -19,16 +21,24 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Writes the configuration below `dir` and fetches the suites' package lists.
-    pub(crate) fn new(dir: &Path, suites: &BTreeSet<&str>) -> Result<Self> {
+    /// Writes the configuration below `dir` and fetches the package lists that these packages are in.
+    pub(crate) fn new(dir: &Path, debs: &[&Deb]) -> Result<Self> {
         let mirror = mirror()?;
-        let keyring = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
+        let keyring = if Path::new(KEYRING).exists() { format!("signed-by={KEYRING} ") } else { String::new() };
+        let mut suites: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for deb in debs {
+            suites
+                .entry(&deb.suite)
+                .or_insert_with(|| BTreeSet::from([ARCH]))
+                .insert(deb.arch.as_deref().unwrap_or(ARCH));
+        }
+        let all: BTreeSet<&str> = suites.values().flatten().copied().collect();
         for folder in ["etc/parts", "lists/partial", "cache/archives/partial", "downloads"] {
             fs::create_dir_all(dir.join(folder))?;
         }
         let mut sources = String::new();
-        for suite in suites {
-            writeln!(sources, "deb {keyring}{mirror} {suite} {COMPONENTS}")?;
+        for (suite, architectures) in suites {
+            writeln!(sources, "deb [{keyring}arch={}] {mirror} {suite} {COMPONENTS}", list(&architectures))?;
         }
         fs::write(dir.join("etc/sources.list"), sources)?;
         let at = |path: &str| dir.join(path).display().to_string();
@@ -40,8 +50,8 @@ impl Apt {
             format!("Dir::State::Lists={}", at("lists")),
             "Dir::State::Status=/dev/null".to_owned(),
             format!("Dir::Cache={}", at("cache")),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Architectures=amd64".to_owned(),
+            format!("APT::Architecture={ARCH}"),
+            format!("APT::Architectures={}", list(&all)),
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::Retries=3".to_owned(),
@@ -52,23 +62,29 @@ impl Apt {
         Ok(apt)
     }
 
-    /// Downloads exactly the pinned versions; the files in the same order.
-    pub(crate) fn download(&self, debs: &[&Deb]) -> Result<Vec<PathBuf>> {
-        let wanted: Vec<String> = debs.iter().map(|deb| format!("{}={}", deb.name, deb.version)).collect();
+    /// Downloads exactly the pinned versions.
+    pub(crate) fn download(&self, debs: &[&Deb]) -> Result<()> {
+        if debs.is_empty() {
+            return Ok(());
+        }
+        let wanted = debs.iter().map(|deb| match &deb.arch {
+            Some(arch) => format!("{}:{arch}={}", deb.name, deb.version),
+            None => format!("{}={}", deb.name, deb.version),
+        });
+        let wanted: Vec<String> = wanted.collect();
         let mut arguments = vec!["download", "-q", "-q"];
         arguments.extend(wanted.iter().map(String::as_str));
-        self.get(&arguments).context(
-            "the mirror does not serve every version of xtask/pins.toml (see above); pin those that it serves",
-        )?;
-        debs.iter().map(|deb| self.downloaded(deb)).collect()
+        self.get(&arguments)
     }
 
-    fn downloaded(&self, deb: &Deb) -> Result<PathBuf> {
+    /// Where a package was downloaded to.
+    pub(crate) fn downloaded(&self, deb: &Deb) -> Result<PathBuf> {
         // apt writes the colon of an epoch as %3a.
-        let prefix = format!("{}_{}_", deb.name, deb.version.replace(':', "%3a"));
-        let mut files = fs::read_dir(&self.downloads)?.flatten().map(|entry| entry.path());
-        let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&prefix));
-        files.find(named).with_context(|| format!("apt downloaded no {prefix}*.deb"))
+        let name = format!("{}_{}", deb.name, deb.version.replace(':', "%3a"));
+        let mut files = [deb.arch.as_deref().unwrap_or(ARCH), "all"]
+            .into_iter()
+            .map(|arch| self.downloads.join(format!("{name}_{arch}.deb")));
+        files.find(|file| file.exists()).with_context(|| format!("apt downloaded no {name}_*.deb"))
     }
 
     fn get(&self, arguments: &[&str]) -> Result<()> {
@@ -76,6 +92,10 @@ impl Apt {
         all.extend(arguments.iter().map(|&argument| argument.to_owned()));
         program("apt-get", &all).dir(&self.downloads).quiet().done()
     }
+}
+
+fn list(words: &BTreeSet<&str>) -> String {
+    words.iter().copied().collect::<Vec<_>>().join(",")
 }
 
 /// The Debian mirror of the machine's own sources, in the one-line or the deb822 format.
