@@ -253,7 +253,6 @@ int main(int count, char **words) {
 "#;
 
 #[test]
-#[ignore = "open fault: the loader lists only the objects of the caller's name space, so an address in another one is not known as the driver's"]
 fn a_driver_in_another_name_space() {
     let case = case();
     let program = program(&case, APART, &[]);
