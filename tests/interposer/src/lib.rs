@@ -5,6 +5,7 @@
 
 mod case;
 mod live;
+pub mod names;
 pub mod parts;
 pub mod python;
 
