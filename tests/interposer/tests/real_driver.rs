@@ -4,7 +4,6 @@
 //! What the interposer rests on and cuda.h does not promise is tested as well: `cuGetProcAddress` answers addresses of exports, and no two exports share one.
 use interposer_tests::{Case, names, output, parts};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,13 +137,13 @@ impl Asker {
     fn compare(&self, questions: &[String]) -> Vec<Option<String>> {
         let (places, hooks) = (self.places(), self.hooks());
         let (bare, held) = (self.bare(questions), self.held(questions));
-        let mut wrong = String::new();
+        let mut wrong = Vec::new();
         let mut exports = Vec::new();
         for ((question, bare), held) in questions.iter().zip(bare).zip(held) {
             let export = if bare.object == self.soname {
                 let export = places.get(&bare.offset).copied();
                 if export.is_none() {
-                    let _ = writeln!(wrong, "{question}: {bare:?} is no export");
+                    wrong.push(format!("{question}: {bare:?} is no export"));
                 }
                 export
             } else {
@@ -157,10 +156,11 @@ impl Asker {
                 (expected.object, expected.offset) = (hook.object.clone(), hook.offset);
             }
             if held != expected {
-                let _ = writeln!(wrong, "{question} ({export:?}): {held:?}, not {expected:?}");
+                wrong.push(format!("{question} ({export:?}): {held:?}, not {expected:?}"));
             }
         }
-        assert!(wrong.is_empty(), "{} under the interposer:\n{wrong}", self.library.display());
+        let first = wrong.iter().take(20).map(String::as_str).collect::<Vec<_>>().join("\n");
+        assert!(wrong.is_empty(), "{}: {} answers are wrong, such as:\n{first}", self.library.display(), wrong.len());
         exports
     }
 }
@@ -260,4 +260,18 @@ fn odd_names_versions_and_flags_are_the_drivers_business() {
         let found = asker.compare(&questions);
         assert!(found.iter().any(Option::is_none) && found.iter().any(Option::is_some), "{version}");
     }
+}
+
+/// The loader keeps two files apart even where both have the soname libcuda.so.1: a compatibility package beside the node's driver, each by its path.
+#[test]
+#[ignore = "open fault: with two libcuda loaded, addresses of both are mixed, and cuGetProcAddress answers some that are not hooked"]
+fn beside_another_libcuda_look_ups_are_still_ours() {
+    let asker = Asker::new(DRIVERS[1].0, "libcuda.so.1");
+    let other = library(DRIVERS[0].0, "libcuda.so.1");
+    let questions = ["dlsym cuMemAlloc_v2", "v2 cuMemAlloc 12000 0", "dlsym cuMemFree_v2", "own cuMemFree 12000 0"];
+    let mut command = asker.case.held(&asker.program);
+    command.env("LD_PRELOAD", format!("{}:{}", asker.case.library().display(), other.display()));
+    command.arg(&asker.library).arg(asker.case.library());
+    let found = asker.ask(command, &questions.map(str::to_owned));
+    assert!(found.iter().all(|found| found.object == "libgpu_quota.so"), "{found:?}");
 }
