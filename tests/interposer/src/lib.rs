@@ -6,6 +6,7 @@
 mod case;
 pub mod foreign;
 mod live;
+pub mod names;
 pub mod parts;
 pub mod python;
 
