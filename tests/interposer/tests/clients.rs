@@ -83,7 +83,6 @@ fn cuda_core_virtual_memory() {
 }
 
 #[test]
-#[ignore = "open fault: the simulated driver has no attributes of pools (cuMemPoolGetAttribute, cuMemPoolSetAttribute, cuMemPoolCreate)"]
 fn cuda_core_memory_of_pools() {
     let code = [
         DRIVER,
