@@ -12,10 +12,8 @@ pub(super) const GRAIN: u64 = 512;
 const CARD_MASK: u64 = 15;
 /// Marks an allocation of a pool: its pool is charged, not the allocation by itself.
 pub(super) const OF_POOL: u64 = 16;
-/// Marks a context: what is stored with it is how often it is attached.
-pub(super) const CONTEXT: u64 = 32;
 /// Marks an array into which physical memory can be mapped.
-pub(super) const SPARSE: u64 = 64;
+pub(super) const SPARSE: u64 = 32;
 const MARKS: u64 = GRAIN - 1;
 
 /// A charge as one word, for the tables.
@@ -111,7 +109,7 @@ pub(crate) fn give_back(share: &Share, word: u64) {
 pub(super) fn gone(share: &Share, (word, owner): (u64, u64)) {
     if word & OF_POOL != 0 {
         pool::freed(share, owner, bytes_of(word));
-    } else if word & CONTEXT == 0 {
+    } else {
         give_back(share, word);
     }
 }

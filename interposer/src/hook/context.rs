@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::CuResult;
 use crate::card;
-use crate::hook::charge::{CONTEXT, SPARSE, card_of, give_back, gone, reserve_on, word};
+use crate::hook::charge::{GRAIN, SPARSE, card_of, give_back, gone, reserve_on, word};
 use crate::hook::pool;
 use crate::real::{self, Real, call};
 use crate::start::{Share, share};
@@ -61,7 +61,7 @@ fn one_less(share: &Share, card: usize) {
     if before == Ok(1)
         && let (Some(slot), Some(limit)) = (share.slot(), share.limits.cards().get(card))
     {
-        share.give_back(card, slot, Bytes(limit.context.0.next_multiple_of(super::charge::GRAIN)));
+        share.give_back(card, slot, Bytes(limit.context.0.next_multiple_of(GRAIN)));
     }
 }
 
@@ -91,7 +91,7 @@ fn begin(at: *mut u64, device: c_int, driver: impl FnOnce() -> CuResult) -> CuRe
     let table = share.allocations().filter(|_| context != 0);
     // A primary context that was noted before counts once, however often it is retained.
     let new = table.and_then(|table| {
-        let note = |stored: &mut Option<(u64, u64)>| stored.replace((word(card, 0, CONTEXT), 1)).is_none();
+        let note = |stored: &mut Option<(u64, u64)>| stored.replace((word(card, 0, 0), 0)).is_none();
         table.with(key(context), note).ok()
     });
     match (new, charge) {

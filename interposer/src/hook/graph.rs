@@ -7,12 +7,11 @@
 #![expect(unsafe_code, reason = "exported under the C names")]
 use crate::abi::{AllocNodeParams, CuResult, LOCATION_HOST};
 use crate::card;
-use crate::hook::charge::{GRAIN, make_room};
+use crate::hook::charge::GRAIN;
 use crate::real::{self, Real, call};
 use crate::start::{Share, share};
 use crate::sys;
 use crate::table::Name;
-use account::pools::Refused;
 use core::ffi::{c_char, c_int};
 use quota::Bytes;
 
@@ -61,11 +60,8 @@ fn add_up(graph: u64, demand: &mut Demand, depth: u32) {
     if nodes_of(memory.cast(), &raw mut count) == CuResult::SUCCESS {
         for at in 0..count.min(length / 8) {
             // SAFETY: within the mapping of that length.
-            add_up_node(
-                u64::from_ne_bytes(unsafe { memory.wrapping_add(at * 8).cast::<[u8; 8]>().read() }),
-                demand,
-                depth,
-            );
+            let node = unsafe { memory.wrapping_add(at * 8).cast::<[u8; 8]>().read() };
+            add_up_node(u64::from_ne_bytes(node), demand, depth);
         }
     }
     // SAFETY: our own mapping, which nobody else has seen.
@@ -187,14 +183,7 @@ fn launch(exec: u64, driver: impl FnOnce() -> CuResult) -> CuResult {
     // The memory that is in use by other graphs cannot serve this one; what is not can.
     let in_use = attribute(device, USED).unwrap_or(0).checked_next_multiple_of(GRAIN).unwrap_or(u64::MAX);
     let wanted = in_use.saturating_add(bytes).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
-    let charge = |bytes: u64| share.charge(card, slot, Bytes(bytes));
-    let mut taken = pools.take(pool, wanted, charge);
-    if taken == Err(Refused::OverQuota) {
-        make_room(&share, card);
-        taken = pools.take(pool, wanted, charge);
-    }
-    if taken.is_err() {
-        share.count_refusal(card);
+    if super::pool::take(&share, pools, pool, (card, slot, wanted)).is_none() {
         return CuResult::OUT_OF_MEMORY;
     }
     let result = driver();

@@ -14,6 +14,7 @@ use crate::hook::{alloc, graph};
 use crate::real::{self, Real, call};
 use crate::start::{Share, has_slack, share};
 use crate::table::Name;
+use account::Pools;
 use account::pools::{Known, Refused, Settled};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -136,16 +137,7 @@ fn from_pool(
         None => return Err(CuResult::OUT_OF_MEMORY),
     };
     let bytes = bytes.checked_next_multiple_of(GRAIN).ok_or(CuResult::OUT_OF_MEMORY)?;
-    let charge = |bytes: u64| share.charge(card, slot, Bytes(bytes));
-    let mut taken = pools.take(pool, bytes, charge);
-    if taken == Err(Refused::OverQuota) {
-        make_room(&share, card);
-        taken = pools.take(pool, bytes, charge);
-    }
-    let Ok(need) = taken else {
-        share.count_refusal(card);
-        return Err(CuResult::OUT_OF_MEMORY);
-    };
+    let need = take(&share, pools, pool, (card, slot, bytes)).ok_or(CuResult::OUT_OF_MEMORY)?;
     let result = driver();
     if result != CuResult::SUCCESS {
         let back = pools.freed(pool, bytes, need);
@@ -184,6 +176,25 @@ fn from_pool(
     share.slack().store(1, Ordering::Relaxed);
     share.count_refusal(card);
     Err(CuResult::OUT_OF_MEMORY)
+}
+
+/// Takes bytes from a pool's charge, and charges what that lacks, which is returned; room is looked for before it is refused.
+pub(super) fn take(
+    share: &Share,
+    pools: Pools<'_>,
+    pool: u64,
+    (card, slot, bytes): (usize, usize, u64),
+) -> Option<u64> {
+    let charge = |bytes: u64| share.charge(card, slot, Bytes(bytes));
+    let mut taken = pools.take(pool, bytes, charge);
+    if taken == Err(Refused::OverQuota) {
+        make_room(share, card);
+        taken = pools.take(pool, bytes, charge);
+    }
+    if taken.is_err() {
+        share.count_refusal(card);
+    }
+    taken.ok()
 }
 
 /// Brings a pool's charge to what the driver has reserved.
