@@ -3,6 +3,7 @@
 use interposer_tests::{Case, output, python};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 /// What a Python program prints without and with the interposer, where the quota is 3,072 of 16,130 MiB.
@@ -117,6 +118,17 @@ fn numba_uses_again_what_it_has_dropped() {
     let rows = |word: &str| format!("2000\n{}4000\nTrue", format!("{word}\n2000\n").repeat(3));
     assert_eq!(bare, rows("served"));
     assert_eq!(held, rows("refused"));
+}
+
+#[test]
+fn cudarc() {
+    let case = Case::quota(3);
+    let program = Path::new(env!("CARGO_BIN_EXE_cudarc-client"));
+    let rows = |total: &str, row: &str| format!("{total}\n{}", format!("{row}\n3 MiB\n").repeat(2));
+    let bare = rows("16130", "2 MiB, 2 MiB, 15697 of 16130");
+    assert_eq!(output(&mut case.bare(program)), bare);
+    let held = rows("3", "2 MiB, CUDA_ERROR_OUT_OF_MEMORY, 1 of 3");
+    assert_eq!(output(&mut case.held(program)), held);
 }
 
 /// The declarations are cuda.h's after its own renaming, as a compiler leaves them in the program.
