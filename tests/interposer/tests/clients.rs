@@ -1,6 +1,6 @@
 //! Clients that we did not write, and a C program that is linked to libcuda: each gets no more than the quota, is told of the quota, and can use again what
 //! it has freed. Python's other clients are in `python.rs`, NVIDIA's own in `nvidia_smi.rs`.
-use interposer_tests::{Case, output, python};
+use interposer_tests::{Case, output, parts, python};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -129,6 +129,25 @@ fn cudarc() {
     assert_eq!(output(&mut case.bare(program)), bare);
     let held = rows("3", "2 MiB, CUDA_ERROR_OUT_OF_MEMORY, 1 of 3");
     assert_eq!(output(&mut case.held(program)), held);
+}
+
+#[test]
+fn nvtop() {
+    let root = parts::cache().join("nvtop/3.2.0/usr");
+    let libraries = root.join("lib/x86_64-linux-gnu");
+    let case = Case::quota(3072);
+    let mut user = case.live();
+    assert_eq!(user.steps(&["ctx 0", "alloc 1000"]), [0, 0]);
+    // Run by the loader and the C library that it was built for.
+    let loader = libraries.join("ld-linux-x86-64.so.2");
+    let path = format!("{}:{}", case.driver().display(), libraries.display());
+    let seen =
+        |mut command: Command| output(command.args(["--library-path", &path]).arg(root.join("bin/nvtop")).arg("-s"));
+    let (bare, held) = (seen(case.bare(&loader)), seen(case.held(&loader)));
+    user.end();
+    // 1,429 of 16,130 MiB and 1,000 of 3,072 MiB; all else is the same.
+    assert!(bare.contains("\"mem_util\": \"8%\""), "{bare}");
+    assert_eq!(held, bare.replace("\"mem_util\": \"8%\"", "\"mem_util\": \"32%\""));
 }
 
 /// The declarations are cuda.h's after its own renaming, as a compiler leaves them in the program.
