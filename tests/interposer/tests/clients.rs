@@ -122,12 +122,12 @@ fn numba_uses_again_what_it_has_dropped() {
 
 #[test]
 fn cudarc() {
-    let case = Case::quota(3);
+    let case = Case::quota(4);
     let program = Path::new(env!("CARGO_BIN_EXE_cudarc-client"));
-    let rows = |total: &str, row: &str| format!("{total}\n{}", format!("{row}\n3 MiB\n").repeat(2));
-    let bare = rows("16130", "2 MiB, 2 MiB, 15697 of 16130");
+    let rows = |total: &str, row: &str| format!("{total}\n{}", format!("{row}\n4 MiB\n").repeat(2));
+    let bare = rows("16130", "3 MiB, 3 MiB, 15695 of 16130");
     assert_eq!(output(&mut case.bare(program)), bare);
-    let held = rows("3", "2 MiB, CUDA_ERROR_OUT_OF_MEMORY, 1 of 3");
+    let held = rows("4", "3 MiB, CUDA_ERROR_OUT_OF_MEMORY, 0 of 4");
     assert_eq!(output(&mut case.held(program)), held);
 }
 

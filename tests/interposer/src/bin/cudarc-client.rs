@@ -20,13 +20,13 @@ fn main() -> Result<(), DriverError> {
     let streams = [context.default_stream(), context.new_stream()?];
     println!("{}", context.total_mem()? >> 20);
     for stream in streams {
-        let first = take(&stream, 2);
-        let second = take(&stream, 2);
+        let first = take(&stream, 3);
+        let second = take(&stream, 3);
         let (free, total) = context.mem_get_info()?;
         println!("{}, {}, {} of {}", said(&first), said(&second), free >> 20, total >> 20);
         drop((first, second));
         stream.synchronize()?;
-        println!("{}", said(&take(&stream, 3)));
+        println!("{}", said(&take(&stream, 4)));
         stream.synchronize()?;
     }
     Ok(())
