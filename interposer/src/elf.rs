@@ -4,10 +4,10 @@
 //! The loader's list is walked inside `dl_iterate_phdr`, which holds the loader's lock; the dynamic sections of loaded objects are mapped and well formed,
 //! or the loader itself could not have used them.
 #![expect(unsafe_code, reason = "reads the loader's and the objects' own tables")]
-use core::arch::global_asm;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ops::ControlFlow;
 
+pub(crate) mod libc;
 mod maps;
 
 /// `ElfW(Phdr)` of 64-bit ELF.
@@ -45,39 +45,6 @@ struct Symbol {
 
 type Visitor = unsafe extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int;
 
-// Reached through a weak reference: a program without a dynamic loader lacks it, and `-z defs` must not ask for it.
-#[cfg(target_arch = "x86_64")]
-global_asm!(
-    ".weak dl_iterate_phdr",
-    ".hidden gpu_quota_dl_iterate_phdr",
-    ".globl gpu_quota_dl_iterate_phdr",
-    "gpu_quota_dl_iterate_phdr:",
-    "mov rax, [rip + dl_iterate_phdr@GOTPCREL]",
-    "test rax, rax",
-    "jz 2f",
-    "jmp rax",
-    "2:",
-    "ret",
-);
-#[cfg(target_arch = "aarch64")]
-global_asm!(
-    ".weak dl_iterate_phdr",
-    ".hidden gpu_quota_dl_iterate_phdr",
-    ".globl gpu_quota_dl_iterate_phdr",
-    "gpu_quota_dl_iterate_phdr:",
-    "adrp x9, :got:dl_iterate_phdr",
-    "ldr x9, [x9, :got_lo12:dl_iterate_phdr]",
-    "cbz x9, 2f",
-    "br x9",
-    "2:",
-    "mov w0, #0",
-    "ret",
-);
-
-unsafe extern "C" {
-    fn gpu_quota_dl_iterate_phdr(visitor: Visitor, data: *mut c_void) -> c_int;
-}
-
 /// Whose symbols to look at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -85,8 +52,8 @@ pub(crate) enum Whose {
     After,
     /// The dynamic loader's functions, where no object after us has them: any object but ours.
     Anyone,
-    /// The driver's: objects whose soname is that of libcuda or NVML.
-    Driver,
+    /// The driver's: objects whose soname is that of libcuda or NVML; the one that begins there, where it is not 0 and still loaded.
+    Driver(usize),
 }
 
 struct Search<'a> {
@@ -100,13 +67,20 @@ struct Search<'a> {
 /// The first definition of a name, in load order.
 pub(crate) fn find(name: &CStr, whose: Whose) -> *const () {
     let mut search = Search { name, whose, seen_us: false, seen_driver: false, found: core::ptr::null() };
-    // SAFETY: the visitor gets back the search that outlives the call.
-    let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_search, (&raw mut search).cast()) };
-    if whose == Whose::Driver && !search.seen_driver {
+    libc::each_object(visit_search, (&raw mut search).cast());
+    let Whose::Driver(base) = whose else { return search.found };
+    if !search.seen_driver {
         maps::each_driver(|object| {
+            if base != 0 && object.base != base {
+                return ControlFlow::Continue(());
+            }
+            search.seen_driver = true;
             search.found = object.symbol(name);
             if search.found.is_null() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
+    }
+    if base != 0 && !search.seen_driver {
+        return find(name, Whose::Driver(0));
     }
     search.found
 }
@@ -123,7 +97,7 @@ unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut 
     let due = match search.whose {
         Whose::After => search.seen_us,
         Whose::Anyone => true,
-        Whose::Driver => object.is_driver(),
+        Whose::Driver(base) => (base == 0 || object.base == base) && object.is_driver(),
     };
     search.seen_driver |= due;
     if !due {
@@ -136,25 +110,24 @@ unsafe extern "C" fn visit_search(info: *const ObjectInfo, _: usize, data: *mut 
 struct Owner {
     address: usize,
     known: bool,
-    driver: bool,
+    driver: Option<usize>,
 }
 
-/// Whether an address lies in libcuda or NVML.
-pub(crate) fn is_driver(address: *const ()) -> bool {
-    let mut owner = Owner { address: address as usize, known: false, driver: false };
-    // SAFETY: the visitor gets back the owner that outlives the call.
-    let _ = unsafe { gpu_quota_dl_iterate_phdr(visit_owner, (&raw mut owner).cast()) };
+/// Where the driver library begins that holds an address; nothing for an address in anything but libcuda and NVML.
+pub(crate) fn driver_of(address: *const ()) -> Option<usize> {
+    let mut owner = Owner { address: address as usize, known: false, driver: None };
+    libc::each_object(visit_owner, (&raw mut owner).cast());
     if !owner.known {
         maps::each_driver(|object| {
-            owner.driver = object.holds(owner.address);
-            if owner.driver { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            owner.driver = object.holds(owner.address).then(|| object.base);
+            if owner.driver.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
     owner.driver
 }
 
 unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: what `is_driver` passed.
+    // SAFETY: what `driver_of` passed.
     let Some(owner) = (unsafe { data.cast::<Owner>().as_mut() }) else { return 1 };
     // SAFETY: the loader's own record, valid during the visit.
     let Some(object) = (unsafe { info.as_ref() }).and_then(Object::read) else { return 0 };
@@ -162,8 +135,34 @@ unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c
         return 0;
     }
     owner.known = true;
-    owner.driver = object.is_driver();
+    owner.driver = object.is_driver().then(|| object.base);
     1
+}
+
+struct Order {
+    address: usize,
+    seen_us: bool,
+    behind: bool,
+}
+
+/// Whether an address lies in an object that comes after us in load order.
+pub(crate) fn is_behind_us(address: *const ()) -> bool {
+    let mut order = Order { address: address as usize, seen_us: false, behind: false };
+    libc::each_object(visit_order, (&raw mut order).cast());
+    order.behind
+}
+
+unsafe extern "C" fn visit_order(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: what `is_behind_us` passed.
+    let Some(order) = (unsafe { data.cast::<Order>().as_mut() }) else { return 1 };
+    // SAFETY: the loader's own record, valid during the visit.
+    let Some(object) = (unsafe { info.as_ref() }).and_then(Object::read) else { return 0 };
+    if object.holds(order.address) {
+        order.behind = order.seen_us;
+        return 1;
+    }
+    order.seen_us |= object.holds(visit_order as *const () as usize);
+    0
 }
 
 /// An ELF word as an address of this process; this library is built for 64-bit machines only.
@@ -193,9 +192,13 @@ impl<'a> Object<'a> {
         // SAFETY: the loader's array of that many headers.
         let headers = unsafe { core::slice::from_raw_parts(info.headers, usize::from(info.count)) };
         let dynamic = headers.iter().find(|header| header.kind == PT_DYNAMIC)?;
-        let mut entry = info.base.wrapping_add(word(dynamic.address)) as *const [usize; 2];
+        Self::tables(info.base, info.base.wrapping_add(word(dynamic.address)) as *const [usize; 2], headers)
+    }
+
+    /// By the dynamic section alone, for who needs no [`Object::holds`] and has no headers.
+    fn tables(base: usize, mut entry: *const [usize; 2], headers: &'a [ProgramHeader]) -> Option<Self> {
         let mut object = Object {
-            base: info.base,
+            base,
             headers,
             symbols: core::ptr::null(),
             strings: core::ptr::null(),
@@ -207,7 +210,7 @@ impl<'a> Object<'a> {
             // SAFETY: the dynamic section ends with a null entry.
             let [tag, value] = unsafe { *entry };
             // glibc has added the base to addresses, musl and the vdso have not.
-            let address = if value < info.base { value.wrapping_add(info.base) } else { value };
+            let address = if value < base { value.wrapping_add(base) } else { value };
             match tag {
                 0 => break,
                 4 => object.sysv_hash = address as *const u32,
@@ -229,6 +232,10 @@ impl<'a> Object<'a> {
             header.kind == PT_LOAD && offset.wrapping_sub(header.address) < header.memory_size
         };
         self.headers.iter().find(inside).is_some()
+    }
+
+    fn is_named(&self, soname: &[u8]) -> bool {
+        self.soname != usize::MAX && self.text(self.soname).to_bytes() == soname
     }
 
     fn is_driver(&self) -> bool {

@@ -1,12 +1,12 @@
 //! The driver's own functions behind the hooked names, and the few others that hooks need. Found once, kept as addresses. When a look-up by the program
-//! finds a name elsewhere than it was, the driver was unloaded and loaded again, and all addresses are forgotten.
+//! finds a name elsewhere than it was, the driver was loaded again, or there are two; all addresses are forgotten, and found in the one that was asked last.
 //!
 //! # Safety
 //! An address is turned into a function only of the type that cuda.h or nvml.h gives the name under which the driver exports it.
 use crate::elf::{self, Whose};
 use crate::table::{HOOKS, Name};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 /// An address of the driver, found at first use.
 pub(crate) struct Real {
@@ -34,6 +34,18 @@ impl Real {
 /// How often the driver was found to be loaded anew.
 static LOADS: AtomicU32 = AtomicU32::new(0);
 
+/// Where the driver libraries begin, once a look-up has found them elsewhere than by load order; 0 before.
+static LIBCUDA: AtomicUsize = AtomicUsize::new(0);
+static NVML: AtomicUsize = AtomicUsize::new(0);
+
+fn base_of(name: &CStr) -> &'static AtomicUsize {
+    if is_cuda(name) { &LIBCUDA } else { &NVML }
+}
+
+fn is_cuda(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"cu")
+}
+
 static ADDRESSES: [AtomicPtr<()>; HOOKS.len()] = [const { AtomicPtr::new(core::ptr::null_mut()) }; HOOKS.len()];
 
 fn get(slot: &AtomicPtr<()>, name: &CStr) -> *const () {
@@ -41,7 +53,7 @@ fn get(slot: &AtomicPtr<()>, name: &CStr) -> *const () {
     if !known.is_null() {
         return known;
     }
-    let found = elf::find(name, Whose::Driver);
+    let found = elf::find(name, Whose::Driver(base_of(name).load(Ordering::Acquire)));
     slot.store(found.cast_mut(), Ordering::Relaxed);
     found
 }
@@ -67,7 +79,7 @@ pub(crate) fn find_all() {
         return;
     }
     for (place, hook) in HOOKS.iter().enumerate() {
-        if hook.name.to_bytes().starts_with(b"cu") {
+        if is_cuda(hook.name) {
             at(place);
         }
     }
@@ -81,9 +93,12 @@ pub(crate) fn known(place: usize) -> *const () {
 
 /// Notes an address that the loader has just returned.
 pub(crate) fn refresh(place: usize, address: *const ()) {
-    let Some(slot) = ADDRESSES.get(place) else { return };
+    let (Some(slot), Some(hook)) = (ADDRESSES.get(place), HOOKS.get(place)) else { return };
     let known = slot.load(Ordering::Acquire).cast_const();
     if !known.is_null() && known != address {
+        if let Some(base) = elf::driver_of(address) {
+            base_of(hook.name).store(base, Ordering::Release);
+        }
         LOADS.fetch_add(1, Ordering::AcqRel);
         for other in &ADDRESSES {
             other.store(core::ptr::null_mut(), Ordering::Release);

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 
 const SONAME: &CStr = c"libgpu_quota.so";
-/// The names that are undefined, all of them weak: the libc's list of loaded objects.
-const UNDEFINED: [&str; 1] = ["dl_iterate_phdr"];
+/// The names that are undefined, all of them weak: the libc's list of loaded objects, and the kernel's word where the program lies.
+const UNDEFINED: [&str; 2] = ["dl_iterate_phdr", "getauxval"];
 
 /// Entries of the dynamic section that must not be, and what they would mean.
 const NEVER: [(&[elf::DynamicTag], &str); 7] = [
@@ -184,6 +184,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("xtask-elf-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let good = "__attribute__((weak)) int dl_iterate_phdr(void *, void *);\nvoid *keep = (void *)&dl_iterate_phdr;\n\
+                    __attribute__((weak)) unsigned long getauxval(unsigned long);\nvoid *too = (void *)&getauxval;\n\
                     void *self = &self;\n";
         let with = |more: &str| format!("{good}{more}\n");
         let cases: [(&str, String, &[&str]); 19] = [
