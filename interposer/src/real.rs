@@ -53,9 +53,14 @@ fn get(slot: &AtomicPtr<()>, name: &CStr) -> *const () {
     if !known.is_null() {
         return known;
     }
-    let found = elf::find(name, Whose::Driver(base_of(name).load(Ordering::Acquire)));
+    let found = exported(name);
     slot.store(found.cast_mut(), Ordering::Relaxed);
     found
+}
+
+/// The driver's export of any name, looked for anew.
+pub(crate) fn exported(name: &CStr) -> *const () {
+    elf::find(name, Whose::Driver(base_of(name).load(Ordering::Acquire)))
 }
 
 /// The driver's function behind a hooked name; NULL where no driver that is loaded has it.

@@ -115,3 +115,19 @@ pub(crate) fn find(name: &CStr) -> Option<usize> {
         _ => None,
     }
 }
+
+/// From which version of CUDA (1000 for each major, 10 for each minor) `cuGetProcAddress` means a form of a name (`""`, `"_v2"`), as libcuda 550 answers it;
+/// `None` for what is no form of a hooked name. The forms of later drivers are as their cuda.h has them.
+pub(crate) fn since(form: &[u8], name: &CStr) -> Option<i32> {
+    Some(match (form, name.to_bytes()) {
+        (b"", _) => 0,
+        (b"_v2", b"cuCtxDestroy_v2") => 4000,
+        (b"_v2", b"cuDevicePrimaryCtxRelease_v2" | b"cuDevicePrimaryCtxReset_v2" | b"cuGraphInstantiate_v2") => 11_000,
+        (b"_v2", b"cuGetProcAddress_v2") => 12_000,
+        (b"_v2", b"cuCtxSynchronize_v2") => 13_000,
+        (b"_v2", _) => 3020,
+        (b"_v3", b"cuCtxCreate_v3") => 11_040,
+        (b"_v4", b"cuCtxCreate_v4") => 12_050,
+        _ => return None,
+    })
+}

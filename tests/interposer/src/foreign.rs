@@ -150,6 +150,16 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
 int cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
 int cuMemAlloc_v2(unsigned long *at, unsigned long bytes) { *at = next; next += bytes; used += bytes; return 0; }
 int cuMemFree_v2(unsigned long at) { return 0; }
+/* What it hands out is not what it exports, but for a form that nobody knows yet. */
+static int hidden(unsigned long *at, unsigned long bytes) { return cuMemAlloc_v2(at, bytes); }
+int cuMemAlloc_v3(unsigned long *at, unsigned long bytes, int more) { return 77; }
+static int unhooked(void) { return 0; }
+int cuGetProcAddress_v2(const char *name, void **entry, int version, unsigned long flags, int *status) {
+    if (name[5] == 'A') *entry = version < 14000 ? (void *)hidden : (void *)cuMemAlloc_v3;
+    else *entry = (void *)unhooked;
+    if (status) *status = 0;
+    return 0;
+}
 int cuMemGetInfo_v2(unsigned long *free, unsigned long *total) {
     *total = 16130ul << 20;
     *free = *total - used;

@@ -257,3 +257,26 @@ fn a_driver_in_another_name_space() {
     let held = output(&mut with(&case, &program, &[&case.library()]));
     assert_ne!(held.split_whitespace().nth(1), Some("0"), "600 MiB more: {held}");
 }
+
+/// Asks a driver for functions that it does not export, for one of a later version, and for one that is not hooked.
+const HIDDEN: &str = r#"
+int main(int count, char **words) {
+    void *library = dlopen("libcuda.so.1", 2);
+    int (*ask)(const char *, void **, int, word, int *) = dlsym(library, "cuGetProcAddress_v2");
+    int (*alloc)(word *, word) = 0, (*later)(word *, word, int) = 0, (*other)(void) = 0, status = 9;
+    printf("%d ", ask("cuMemAlloc", (void **)&alloc, 12000, 0, &status));
+    ask("cuMemAlloc", (void **)&later, 14000, 0, 0);
+    ask("cuMemcpy", (void **)&other, 12000, 0, 0);
+    printf("%d %d %d\n", status, later(0, 0, 0), other());
+    use(alloc, dlsym(library, "cuMemFree_v2"));
+    return 0;
+}
+"#;
+
+#[test]
+fn a_driver_that_hands_out_what_it_does_not_export() {
+    let case = case();
+    let program = program(&case, HIDDEN, &[]);
+    assert_eq!(output(&mut with(&case, &program, &[])), format!("0 0 77 0\n{BARE}"));
+    assert_eq!(output(&mut with(&case, &program, &[&case.library()])), format!("0 0 77 0\n{HELD}"));
+}
