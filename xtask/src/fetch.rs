@@ -1,9 +1,11 @@
 //! Brings the pinned packages into the cache folder, through the machine's own apt sources and pip configuration, into folders of its own: nothing of
 //! the host is installed, upgraded or reconfigured.
 //!
-//! Every file is pinned by version and checksum (`pins.toml`, `requirements.txt`). A folder appears whole or not at all, and carries a stamp of its pins.
+//! Every file is pinned by version and checksum (`pins.toml` and, for the big clients, `clients.toml`, with the requirements files that they name). A folder
+//! appears whole or not at all, and carries a stamp of its pins.
 
 mod apt;
+mod wheels;
 
 use crate::run::program;
 use anyhow::{Context, Result, bail};
@@ -34,10 +36,33 @@ pub(crate) struct Deb {
 #[serde(deny_unknown_fields)]
 struct Pins {
     deb: Vec<Deb>,
+    wheels: Vec<Wheels>,
+}
+
+/// Pinned Python packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wheels {
+    /// pip's file with versions and checksums, beside the pins.
+    requirements: String,
+    /// The Python that they are for, where it is not the guest root's.
+    python: Option<String>,
+    into: String,
+    /// Only of use on a machine with an NVIDIA GPU; left out elsewhere.
+    #[serde(default)]
+    real_driver: bool,
+}
+
+/// What a folder is made of.
+#[derive(Default)]
+struct Content<'a> {
+    debs: Vec<&'a Deb>,
+    wheels: Option<&'a Wheels>,
+    stamp: String,
 }
 
 const STAMP: &str = ".pins";
-/// The folder that also gets the Python packages.
+/// The folder with the Python whose pip installs all Python packages.
 const GUEST: &str = "guest-root";
 
 /// The cache folder.
@@ -53,32 +78,39 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(PathBuf::from(home).join(".cache/gpu-quota"))
 }
 
-/// Fetches what is missing, and returns the cache folder.
+/// Fetches what is missing for demo and tests, and returns the cache folder.
 pub(crate) fn run(root: &Path) -> Result<PathBuf> {
+    fetch(root, "pins.toml", false)
+}
+
+/// Fetches what is missing for the big clients, those for a real driver too where there is one, and returns the cache folder.
+pub(crate) fn clients(root: &Path, real_driver: bool) -> Result<PathBuf> {
+    run(root)?;
+    fetch(root, "clients.toml", real_driver)
+}
+
+fn fetch(root: &Path, file: &str, real_driver: bool) -> Result<PathBuf> {
     let cache = cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     let lock = File::create(cache.join(".lock"))?;
     // Two at once would fetch everything twice; the second waits and finds it done.
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
 
-    let pins: Pins = toml::from_str(&fs::read_to_string(root.join("xtask/pins.toml"))?).context("xtask/pins.toml")?;
-    let requirements = fs::read_to_string(root.join("xtask/requirements.txt"))?;
-    let mut folders: BTreeMap<&str, Vec<&Deb>> = BTreeMap::new();
+    let xtask = root.join("xtask");
+    let pins: Pins = toml::from_str(&fs::read_to_string(xtask.join(file))?).with_context(|| format!("xtask/{file}"))?;
+    let mut folders: BTreeMap<&str, Content<'_>> = BTreeMap::new();
     for deb in &pins.deb {
-        folders.entry(&deb.into).or_default().push(deb);
+        let content = folders.entry(&deb.into).or_default();
+        content.debs.push(deb);
+        writeln!(content.stamp, "{} {} {}", deb.name, deb.version, deb.sha256)?;
     }
-    let stamp = |folder: &str, debs: &[&Deb]| {
-        let mut text: String = debs.iter().fold(String::new(), |mut text, deb| {
-            let _ = writeln!(text, "{} {} {}", deb.name, deb.version, deb.sha256);
-            text
-        });
-        if folder == GUEST {
-            text.push_str(&requirements);
-        }
-        text
-    };
-    folders.retain(|folder, debs| {
-        fs::read_to_string(cache.join(folder).join(STAMP)).ok().as_deref() != Some(&stamp(folder, debs))
+    for wheels in pins.wheels.iter().filter(|wheels| real_driver || !wheels.real_driver) {
+        let content = folders.entry(&wheels.into).or_default();
+        content.wheels = Some(wheels);
+        content.stamp.push_str(&fs::read_to_string(xtask.join(&wheels.requirements))?);
+    }
+    folders.retain(|folder, content| {
+        fs::read_to_string(cache.join(folder).join(STAMP)).ok().as_deref() != Some(&content.stamp)
     });
     if folders.is_empty() {
         return Ok(cache);
@@ -87,21 +119,22 @@ pub(crate) fn run(root: &Path) -> Result<PathBuf> {
     let work = cache.join(".work");
     remove(&work)?;
     fs::create_dir_all(&work)?;
-    let missing: Vec<&Deb> = folders.values().flatten().copied().collect();
+    let missing: Vec<&Deb> = folders.values().flat_map(|content| &content.debs).copied().collect();
     let apt = apt::Apt::new(&work.join("apt"), &missing)?;
     let (optional, needed): (Vec<&Deb>, Vec<&Deb>) = missing.iter().partition(|deb| deb.optional);
-    apt.download(&needed)
-        .context("the mirror does not serve every version of xtask/pins.toml (see above); pin those that it serves")?;
+    apt.download(&needed).with_context(|| {
+        format!("the mirror does not serve every version of xtask/{file} (see above); pin those that it serves")
+    })?;
     for deb in optional {
         if apt.download(&[deb]).is_err() {
             println!("the mirror serves no {} {}: {} goes without it", deb.name, deb.version, deb.into);
         }
     }
-    for (folder, debs) in &folders {
+    for (folder, content) in &folders {
         let fresh = work.join("fresh");
         remove(&fresh)?;
         fs::create_dir_all(&fresh)?;
-        for deb in debs {
+        for deb in &content.debs {
             let file = match apt.downloaded(deb) {
                 Err(_) if deb.optional => continue,
                 file => file?,
@@ -109,10 +142,11 @@ pub(crate) fn run(root: &Path) -> Result<PathBuf> {
             verify(&file, &deb.sha256)?;
             program("dpkg-deb", &[Path::new("-x"), &file, &fresh]).quiet().done()?;
         }
-        if *folder == GUEST {
-            python(&fresh, &root.join("xtask/requirements.txt"))?;
+        if let Some(wheels) = content.wheels {
+            let guest = if *folder == GUEST { fresh.clone() } else { cache.join(GUEST) };
+            wheels::install(wheels, &xtask.join(&wheels.requirements), &guest, &fresh)?;
         }
-        fs::write(fresh.join(STAMP), stamp(folder, debs))?;
+        fs::write(fresh.join(STAMP), &content.stamp)?;
         let place = cache.join(folder);
         remove(&place)?;
         fs::create_dir_all(place.parent().unwrap_or(&cache))?;
@@ -140,31 +174,5 @@ fn verify(file: &Path, sha256: &str) -> Result<()> {
     if found == sha256 {
         return Ok(());
     }
-    bail!("{} has checksum {found}, but xtask/pins.toml says {sha256}; the mirror serves another file", file.display())
-}
-
-/// Installs the pinned Python packages into the guest root with the root's own Python and pip, so that the host needs neither.
-fn python(guest: &Path, requirements: &Path) -> Result<()> {
-    let wheels = guest.join("usr/share/python-wheels");
-    let mut pip = fs::read_dir(&wheels)?.flatten().map(|entry| entry.path());
-    let pip = pip.find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pip-")));
-    let pip = pip.with_context(|| format!("no pip in {}", wheels.display()))?;
-    let libraries =
-        ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|dir| guest.join(dir).display().to_string());
-    let site = guest.join("usr/lib/python3/dist-packages").display().to_string();
-    let interpreter = guest.join("usr/bin/python3.11").display().to_string();
-    let requirements = requirements.display().to_string();
-    let mut arguments = vec!["--library-path".to_owned(), libraries.join(":"), interpreter];
-    arguments.extend(
-        ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-            .map(str::to_owned),
-    );
-    arguments.extend(["--no-compile", "--disable-pip-version-check", "--root-user-action=ignore"].map(str::to_owned));
-    arguments.extend(["--target".to_owned(), site, "--requirement".to_owned(), requirements]);
-    program(guest.join("lib64/ld-linux-x86-64.so.2"), &arguments)
-        .env("PYTHONHOME", guest.join("usr"))
-        .env("PYTHONPATH", pip)
-        .quiet()
-        .done()
-        .context("pip could not install xtask/requirements.txt into the guest root")
+    bail!("{} has checksum {found}, but its pin says {sha256}; the mirror serves another file", file.display())
 }

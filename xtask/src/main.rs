@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod clients;
 mod demo;
 mod elf;
 mod fetch;
@@ -42,6 +43,8 @@ enum Task {
     },
     /// Fetch, build, check, and run every test; the last line counts them
     Test,
+    /// Fetch big real clients (1 GB) and run them on the simulated driver, and current ones where the machine has an NVIDIA GPU
+    Clients,
     /// Run the criterion benchmarks
     Bench,
     /// Fuzz what reads other people's bytes; needs a nightly toolchain (rustup toolchain install nightly)
@@ -77,6 +80,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Elf { library: Some(library) } => elf::run(&root, library),
         Task::Elf { library: None } => elf::run(&root, &build::run(&root, false)?.join("libgpu_quota.so")),
         Task::Test => test::run(&root),
+        Task::Clients => clients::run(&root),
         Task::Bench => {
             let cache = fetch::run(&root)?;
             let stage = build::run(&root, true)?;

@@ -15,3 +15,4 @@ mod node;
 mod physical;
 mod pools;
 mod procaddr;
+mod tables;

@@ -1,8 +1,9 @@
 //! Start, version, errors, and the look-up of entry points.
 #![expect(unsafe_code, reason = "exported under the C names")]
-use super::{put, put_if_wanted, text};
+use super::{get, put, put_if_wanted, text};
 use crate::node::node;
 use crate::procaddr::{Found, find};
+use crate::tables;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -85,9 +86,15 @@ pub(crate) extern "C" fn cuGetProcAddress_v2(
     put(entry, Ok(address))
 }
 
-/// No private table is simulated.
+/// Private tables: those of `tables.rs`, and no other.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn cuGetExportTable(table: *mut *const c_void, _id: *const [u8; 16]) -> u32 {
-    put_if_wanted(table, std::ptr::null());
-    500
+pub(crate) extern "C" fn cuGetExportTable(at: *mut *const c_void, id: *const [u8; 16]) -> u32 {
+    match get(id).map(tables::table) {
+        Ok(Some(table)) => put(at, Ok(table)),
+        Ok(None) => {
+            put_if_wanted(at, std::ptr::null());
+            500
+        }
+        Err(error) => error,
+    }
 }
