@@ -208,8 +208,10 @@ pub(crate) extern "C" fn cuPointerGetAttribute(data: *mut c_void, attribute: i32
         1 => put(data.cast::<usize>(), Ok(context::current())),
         2 => put(data.cast::<u32>(), Ok(if device.is_some() { 2 } else { 1 })),
         3 | 4 => put(data.cast::<u64>(), Ok(at)),
-        8 => put(data.cast::<u8>(), Ok(0)),
-        9 => put(data.cast::<i32>(), Ok(device.unwrap_or(-2))),
+        // Four bytes: cudart reads as many, from memory that it has not set.
+        8 => put(data.cast::<u32>(), Ok(0)),
+        // Pinned memory is of the device in whose context it was made.
+        9 => put(data.cast::<i32>(), device.map_or_else(|| context::device_of(0), Ok)),
         11 => put(data.cast::<u64>(), Ok(start)),
         12 => put(data.cast::<u64>(), Ok(length)),
         _ => 801,
