@@ -14,7 +14,9 @@ struct Contexts {
     next: Handle,
     /// Device of each context.
     device: HashMap<Handle, i32>,
-    /// Primary context of each device and how often it is retained.
+    /// Handle of each device's primary context, the same whether it is retained or not.
+    of_primary: HashMap<i32, Handle>,
+    /// Primary context of each device that is retained, and how often.
     primary: HashMap<i32, (Handle, u32)>,
     flags: HashMap<i32, u32>,
     /// Uses of a context beyond its first.
@@ -32,15 +34,28 @@ fn contexts() -> MutexGuard<'static, Contexts> {
 }
 
 impl Contexts {
-    fn add(&mut self, device: i32) -> Result<Handle, u32> {
+    fn new_handle(&mut self) -> Handle {
+        self.next += 0x1000;
+        self.next
+    }
+
+    fn primary_handle(&mut self, device: i32) -> Handle {
+        if let Some(handle) = self.of_primary.get(&device) {
+            return *handle;
+        }
+        let handle = self.new_handle();
+        self.of_primary.insert(device, handle);
+        handle
+    }
+
+    fn add(&mut self, device: i32, handle: Handle) -> Result<(), u32> {
         let (node, card) = (node().ok_or(3_u32)?, card(device).ok_or(101_u32)?);
         if !self.device.values().any(|other| *other == device) {
             let cost = node.scenario.context_mib << 20;
             node.state.take(card.place, card.card.memory(), cost).map_err(|_| 2_u32)?;
         }
-        self.next += 0x1000;
-        self.device.insert(self.next, device);
-        Ok(self.next)
+        self.device.insert(handle, device);
+        Ok(())
     }
 
     fn end(&mut self, handle: Handle) -> Result<(), u32> {
@@ -57,7 +72,10 @@ impl Contexts {
 }
 
 pub(crate) fn create(device: i32) -> Result<Handle, u32> {
-    let handle = contexts().add(device)?;
+    let mut contexts = contexts();
+    let handle = contexts.new_handle();
+    contexts.add(device, handle)?;
+    drop(contexts);
     push(handle)?;
     Ok(handle)
 }
@@ -68,13 +86,20 @@ pub(crate) fn destroy(handle: Handle) -> Result<(), u32> {
     Ok(())
 }
 
+/// The primary context's handle. Nothing is made: until it is retained it is no context.
+pub(crate) fn primary(device: i32) -> Result<Handle, u32> {
+    card(device).ok_or(101_u32)?;
+    Ok(contexts().primary_handle(device))
+}
+
 pub(crate) fn retain_primary(device: i32) -> Result<Handle, u32> {
     let mut contexts = contexts();
     if let Some((handle, count)) = contexts.primary.get_mut(&device) {
         *count += 1;
         return Ok(*handle);
     }
-    let handle = contexts.add(device)?;
+    let handle = contexts.primary_handle(device);
+    contexts.add(device, handle)?;
     contexts.primary.insert(device, (handle, 1));
     Ok(handle)
 }
@@ -132,10 +157,13 @@ pub(crate) fn set_primary_flags(device: i32, flags: u32) -> Result<(), u32> {
     Ok(())
 }
 
+/// A primary context may become current before it is retained, as cudart has it; what needs a context then fails.
 pub(crate) fn push(handle: Handle) -> Result<(), u32> {
-    if !contexts().device.contains_key(&handle) {
+    let contexts = contexts();
+    if !contexts.device.contains_key(&handle) && !contexts.of_primary.values().any(|primary| *primary == handle) {
         return Err(201);
     }
+    drop(contexts);
     STACK.with_borrow_mut(|stack| stack.push(handle));
     Ok(())
 }

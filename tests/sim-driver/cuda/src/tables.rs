@@ -68,9 +68,9 @@ extern "C" fn not_simulated() -> u32 {
     801
 }
 
-/// The primary context, made where there is none yet.
+/// The handle of a device's primary context, which cudart asks before it makes that with `cuDevicePrimaryCtxRetain`.
 extern "C" fn primary_context(handle: *mut Handle, device: i32) -> u32 {
-    match context::retain_primary(device) {
+    match context::primary(device) {
         Ok(primary) => {
             // SAFETY: cudart's place for a handle.
             unsafe { handle.write(primary) };
@@ -111,7 +111,7 @@ extern "C" fn domains_listened_to(at: *mut *const u32, count: *mut usize) {
     put_words(&DOMAINS, at, count);
 }
 
-/// What is kept beside a context, under a key of the keeper's. A context's handle is never used again, so what is left when it ends is never found.
+/// What is kept beside a context, under a key of the keeper's, until the keeper drops it.
 static KEPT: LazyLock<Mutex<HashMap<(Handle, usize), usize>>> = LazyLock::new(Mutex::default);
 
 fn all_kept() -> MutexGuard<'static, HashMap<(Handle, usize), usize>> {
