@@ -1,8 +1,11 @@
-//! Runs real clients that are too big for every run, without and with the interposer, on the simulated driver.
+//! Runs real clients that are too big for every run, without and with the interposer, on the simulated driver or on the machine's own GPU.
 //!
 //! A fixture: whatever goes wrong here fails the test at once. `cargo xtask clients` brings the clients and runs the tests.
 #![expect(clippy::missing_panics_doc, reason = "a fixture: every failure is the test's")]
 
+pub mod gpu;
+
+use gpu::Gpu;
 use interposer_tests::{Case, output, parts};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,19 +51,47 @@ pub fn c_program(dir: &Path, source: &Path, library: &Path) -> PathBuf {
 #[must_use]
 pub fn python(program: &str, client: &str) -> [String; 2] {
     let case = Case::quota(3072);
-    let (guest, own) = (parts::cache().join("guest-root"), folder("python3.9"));
-    let loader = guest.join("lib64/ld-linux-x86-64.so.2");
+    let own = folder("python3.9");
     // The guest root's C library goes first: the simulated driver needs one that is newer than this Python.
-    let libraries = [&guest, &own].into_iter().flat_map(|root| LIBRARIES.map(|dir| root.join(dir)));
-    let path = joined([case.driver()].into_iter().chain(libraries));
-    [case.bare(&loader), case.held(&loader)].map(|mut command| {
-        command.args(["--library-path", &path]).arg(own.join("usr/bin/python3.9"));
+    let libraries = [parts::cache().join("guest-root"), own.clone()].into_iter().flat_map(libraries_of);
+    let libraries = joined([case.driver()].into_iter().chain(libraries));
+    let packages = joined([own.join(SITE), packages(client)]);
+    both(&case, |command| {
+        command.args(["--library-path", &libraries]).arg(own.join("usr/bin/python3.9"));
+        command.env("PYTHONHOME", own.join("usr")).env("PYTHONPATH", &packages);
         command.args(["-W", "ignore"]).arg(source(program));
-        command.env("PYTHONHOME", own.join("usr")).env("PYTHONPATH", joined([own.join(SITE), packages(client)]));
+    })
+}
+
+/// The same on a GPU, where the quota is 3,072 MiB, with the guest root's Python.
+#[must_use]
+pub fn python_on(gpu: &Gpu, program: &str, packages: &Path) -> [String; 2] {
+    let case = gpu.case();
+    let guest = parts::cache().join("guest-root");
+    let libraries = joined(libraries_of(guest.clone()));
+    // The client's own packages go first: it needs other versions of some.
+    let packages = joined([packages.to_owned(), guest.join(SITE)]);
+    both(&case, |command| {
+        command.args(["--library-path", &libraries]).arg(guest.join("usr/bin/python3.11"));
+        command.env("PYTHONHOME", guest.join("usr")).env("PYTHONPATH", &packages);
+        // The machine's own driver is found as by every other program.
+        command.args(["-W", "ignore"]).arg(source(program)).env_remove("LD_LIBRARY_PATH");
+    })
+}
+
+/// Runs Python, which `add` completes, without and with the interposer.
+fn both(case: &Case, add: impl Fn(&mut Command)) -> [String; 2] {
+    let loader = parts::cache().join("guest-root/lib64/ld-linux-x86-64.so.2");
+    [case.bare(&loader), case.held(&loader)].map(|mut command| {
+        add(&mut command);
         // Nothing of a test's run may stay in the cache folder.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("HOME", case.dir()).env("LC_ALL", "C.UTF-8");
         output(&mut command)
     })
+}
+
+fn libraries_of(root: PathBuf) -> impl Iterator<Item = PathBuf> {
+    LIBRARIES.into_iter().map(move |dir| root.join(dir))
 }
 
 fn joined(paths: impl IntoIterator<Item = PathBuf>) -> String {
