@@ -119,7 +119,7 @@ pub(crate) fn driver_of(address: *const ()) -> Option<usize> {
     libc::each_object(visit_owner, (&raw mut owner).cast());
     if !owner.known {
         maps::each_driver(|object| {
-            owner.driver = object.holds(owner.address).then(|| object.base);
+            owner.driver = object.holds(owner.address).then_some(object.base);
             if owner.driver.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
@@ -135,7 +135,7 @@ unsafe extern "C" fn visit_owner(info: *const ObjectInfo, _: usize, data: *mut c
         return 0;
     }
     owner.known = true;
-    owner.driver = object.is_driver().then(|| object.base);
+    owner.driver = object.is_driver().then_some(object.base);
     1
 }
 
