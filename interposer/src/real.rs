@@ -24,7 +24,8 @@ impl Real {
     /// NULL where no driver that is loaded has the name.
     pub(crate) fn get(&self) -> *const () {
         let load = LOADS.load(Ordering::Acquire);
-        if self.load.swap(load, Ordering::AcqRel) != load {
+        // Looked at first: a swap makes every thread wait for this line.
+        if self.load.load(Ordering::Acquire) != load && self.load.swap(load, Ordering::AcqRel) != load {
             self.address.store(core::ptr::null_mut(), Ordering::Release);
         }
         get(&self.address, self.name)

@@ -146,6 +146,7 @@ impl Guest {
             "churn" => repeat::churn(words.text(0), words.mib(1)),
             "bench" => repeat::bench(words.number(0)),
             "bench_hold" => repeat::bench_hold(words.number(0)),
+            "bench_threads" => repeat::bench_threads(words.number(0), words.number(1)),
             "bench_info" => repeat::bench_info(words.number(0)),
             "world" => process::world(),
             "errno" => self.errno(words.mib(0)),

@@ -129,7 +129,7 @@ pub fn driver(dir: &Path) -> PathBuf {
     let script = dir.join("driver.map");
     std::fs::write(&script, "FAKE_1 { global: cu*; };\n").expect("the test's folder can be written");
     let script = format!("-Wl,--version-script={}", script.display());
-    let options = ["-nostdlib", "-fno-stack-protector", "-Wl,-soname,libcuda.so.1", &script];
+    let options = ["-O2", "-nostdlib", "-fno-stack-protector", "-Wl,-soname,libcuda.so.1", &script];
     let built = parts::c_library(dir, "fakecuda", DRIVER, &options);
     let place = dir.join("libcuda.so.1");
     std::fs::rename(&built, &place).expect("the test's folder can be written");
@@ -137,9 +137,11 @@ pub fn driver(dir: &Path) -> PathBuf {
 }
 
 const DRIVER: &str = r"
-static unsigned long next = 0x7000000000, used;
+static unsigned long used;
 int cuInit(unsigned flags) { return 0; }
 int cuCtxGetDevice(int *device) { *device = 0; return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)0x1000; return 0; }
 int cuCtxGetCurrent(void **context) { *context = (void *)0x1000; return 0; }
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     static const unsigned char reference[16] =
@@ -148,8 +150,30 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     return 0;
 }
 int cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
-int cuMemAlloc_v2(unsigned long *at, unsigned long bytes) { *at = next; next += bytes; used += bytes; return 0; }
-int cuMemFree_v2(unsigned long at) { return 0; }
+/* What was freed last is handed out next, as drivers do: a stack of places, with a count in its head so that no place is taken twice. */
+#define PLACES (1 << 21)
+static unsigned long head, sizes[PLACES];
+static unsigned below[PLACES], never = 1;
+int cuMemAlloc_v2(unsigned long *at, unsigned long bytes) {
+    unsigned long top = __atomic_load_n(&head, __ATOMIC_ACQUIRE), place, more;
+    do {
+        place = top & 0xffffffff;
+        if (!place) { place = __atomic_fetch_add(&never, 1, __ATOMIC_RELAXED); break; }
+        more = ((top >> 32) + 1) << 32 | below[place];
+    } while (!__atomic_compare_exchange_n(&head, &top, more, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    if (place >= PLACES) return 2;
+    sizes[place] = bytes;
+    __atomic_fetch_add(&used, bytes, __ATOMIC_RELAXED);
+    *at = 0x7000000000 + (place << 21);
+    return 0;
+}
+int cuMemFree_v2(unsigned long at) {
+    unsigned long place = (at - 0x7000000000) >> 21, top = __atomic_load_n(&head, __ATOMIC_ACQUIRE);
+    __atomic_fetch_sub(&used, sizes[place], __ATOMIC_RELAXED);
+    do below[place] = (unsigned)top;
+    while (!__atomic_compare_exchange_n(&head, &top, ((top >> 32) + 1) << 32 | place, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return 0;
+}
 /* What it hands out is not what it exports, but for a form that nobody knows yet. */
 static int hidden(unsigned long *at, unsigned long bytes) { return cuMemAlloc_v2(at, bytes); }
 int cuMemAlloc_v3(unsigned long *at, unsigned long bytes, int more) { return 77; }

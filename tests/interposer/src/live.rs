@@ -13,7 +13,12 @@ pub struct Live {
 }
 
 impl Live {
-    pub(crate) fn start(mut command: Command) -> Self {
+    /// Starts a guest by a command that runs it, to which nothing was said yet of what to do.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
         let mut child =
             command.arg("stdin").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the guest starts");
         let from = BufReader::new(child.stdout.take().expect("it was asked for"));

@@ -5,6 +5,7 @@ use crate::driver::{Part, call, find};
 use crate::{Answer, say};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -183,4 +184,29 @@ pub(super) fn bench_info(calls: u64) -> Answer {
         }
     }
     Answer::values(0, &[nanoseconds(start)])
+}
+
+/// Nanoseconds for `pairs` times allocate and free by each of `threads` threads, which begin together.
+pub(super) fn bench_threads(threads: usize, pairs: u64) -> Answer {
+    let (ready, done) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
+    let failures = AtomicU64::new(0);
+    let took = std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let pair = Pair::new();
+                let entered = enter(0) == 0;
+                ready.wait();
+                let works = |_: u64| pair.alloc(BENCH_BYTES).is_ok_and(|address| pair.free(address) == 0);
+                if !entered || !(0..pairs).all(works) {
+                    failures.fetch_add(1, Ordering::Relaxed);
+                }
+                done.wait();
+            });
+        }
+        ready.wait();
+        let start = Instant::now();
+        done.wait();
+        nanoseconds(start)
+    });
+    Answer::values(i32::from(failures.into_inner() != 0), &[took])
 }
