@@ -4,6 +4,7 @@ use crate::book::Book;
 use crate::config::Config;
 use crate::door::nri as door;
 use crate::driver::Driver;
+use crate::enforce::{Backend, LimitsFile};
 use crate::files::{self, FileError};
 use crate::library::{self, Library, LibraryError};
 use crate::place::Places;
@@ -21,6 +22,10 @@ use std::path::Path;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
 
+mod people;
+
+pub use people::QuotaError;
+
 /// The daemon's parts.
 #[derive(Debug)]
 pub struct App {
@@ -28,6 +33,7 @@ pub struct App {
     library: Library,
     places: Places,
     driver: Driver,
+    backends: Vec<Box<dyn Backend>>,
     book: Mutex<Book>,
     _alone: File,
 }
@@ -59,6 +65,7 @@ impl App {
         let places = Places::below(&config.run_dir).with_rules(config.managed, config.context);
         Ok(Self {
             book: Mutex::new(recorded(&places)),
+            backends: vec![Box::new(LimitsFile(places.clone()))],
             places,
             driver: Driver::new(config.sources.clone()),
             library,
@@ -206,6 +213,8 @@ impl Plugin for App {
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Result<Vec<ContainerUpdate>, PluginError> {
+        // Held to the end: a share that is changed meanwhile would be booked as it was.
+        let mut held = self.book.lock().await;
         let mut book = Book::default();
         let nobody = PodSandbox::default();
         for container in containers.iter().filter(|container| door::may_run(container)) {
@@ -214,7 +223,7 @@ impl Plugin for App {
         }
         self.sweep(&containers.iter().map(|container| container.id.as_str()).collect());
         info!(containers = containers.len(), shares = book.len(), "the book is rebuilt");
-        *self.book.lock().await = book;
+        *held = book;
         Ok(Vec::new())
     }
 
@@ -275,12 +284,26 @@ fn recorded(places: &Places) -> Book {
     });
     for id in names {
         match places.record(&id) {
-            Ok(Some(record)) => book.book(&id, record),
+            Ok(Some(record)) => {
+                follow(places, &id, &record);
+                book.book(&id, record);
+            }
             Ok(None) => {}
             Err(error) => warn!(id, "a record of before is not read: {error}"),
         }
     }
     book
+}
+
+/// Makes the limits say what the record says: a daemon that changes a share changes the record first, and may have been killed before the limits.
+fn follow(places: &Places, id: &str, record: &Record) {
+    if record.isolated {
+        match places.enforce(id, record) {
+            Ok(true) => info!(id, "a share that was being changed is changed now"),
+            Ok(false) => {}
+            Err(error) => warn!(id, "the limits do not follow the record: {error}"),
+        }
+    }
 }
 
 fn said(error: impl Display) -> String {
@@ -323,7 +346,10 @@ mod tests {
         for entry in std::fs::read_dir(places.limits("damaged").unwrap().parent().unwrap()).unwrap().flatten() {
             std::fs::write(entry.path(), "{").unwrap();
         }
+        let half_changed = places.record("isolated").unwrap().unwrap().with_share(id, Bytes(8 << 30));
+        places.put_record("isolated", &half_changed).unwrap();
         let book = recorded(&places);
-        assert_eq!((book.len(), book.booked(id)), (2, Bytes(18 << 30)));
+        assert_eq!((book.len(), book.booked(id)), (2, Bytes(17 << 30)));
+        assert_eq!(places.read_limits("isolated").unwrap().cards()[0].quota, Bytes(8 << 30));
     }
 }

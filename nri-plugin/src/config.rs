@@ -1,6 +1,7 @@
 //! What the operator says: flags and environment over a TOML file over defaults, checked before anything is opened.
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
+use crate::command::Command;
 use clap::{Parser, ValueEnum};
 use inventory::{Profile, Sources};
 use policy::{Isolation, Rules};
@@ -21,8 +22,11 @@ const MOST_CONTEXT_MIB: u64 = 16_384;
 #[command(version, about)]
 pub struct Flags {
     /// Configuration file (TOML) [default: /etc/gpu-quota/config.toml where it exists]
-    #[arg(long, env = "GPU_QUOTA_CONFIG")]
+    #[arg(long, env = "GPU_QUOTA_CONFIG", global = true)]
     pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -41,7 +45,7 @@ struct Settings {
     #[arg(long)]
     index: Option<String>,
     /// Folder of the running state [default: /run/gpu-quota]
-    #[arg(long)]
+    #[arg(long, global = true)]
     run_dir: Option<PathBuf>,
     /// The interposer to serve [default: /usr/lib/gpu-quota/libgpu_quota.so]
     #[arg(long, env = "GPU_QUOTA_LIBRARY")]
@@ -85,6 +89,9 @@ struct Settings {
     /// Who is isolated [default: per-container]
     #[arg(long)]
     isolation: Option<IsolationSetting>,
+    /// Number of a group that may read the status beside root [default: none]
+    #[arg(long, value_name = "GID")]
+    status_group: Option<u32>,
 }
 
 /// The unit of the node's counts.
@@ -166,6 +173,8 @@ pub struct Config {
     pub managed: Managed,
     /// What is charged for the first CUDA context of each process on a card.
     pub context: Bytes,
+    /// A group that may read the status.
+    pub status_group: Option<u32>,
 }
 
 /// Why the settings cannot be used.
@@ -246,6 +255,7 @@ impl Config {
         };
         Ok(Self {
             context,
+            status_group: over.status_group.or(under.status_group),
             managed: match over.managed_memory.or(under.managed_memory) {
                 None | Some(ManagedSetting::Count) => Managed::Counted,
                 Some(ManagedSetting::Ignore) => Managed::Uncounted,
