@@ -177,6 +177,14 @@ impl Lab {
         self.plugin.borrow().as_ref().is_some_and(|plugin| plugin.said(text))
     }
 
+    /// Runs a person's command of the daemon, and returns its exit code, standard output and standard error.
+    ///
+    /// # Errors
+    /// Where it cannot be run.
+    pub fn ask(&self, words: &[&str]) -> Result<(Option<i32>, String, String)> {
+        plugin::ask(self.dir.path(), &self.stage, words)
+    }
+
     /// The daemon's folder of a container.
     #[must_use]
     pub fn folder(&self, id: &str) -> PathBuf {
@@ -275,6 +283,13 @@ fn namespaces() -> NamespaceOption {
 }
 
 impl Pod<'_> {
+    /// Namespace, pod and container.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let metadata = self.config.metadata.clone().unwrap_or_default();
+        format!("{}/{}/main", metadata.namespace, metadata.name)
+    }
+
     /// Runs a command in the container to its end.
     ///
     /// # Errors

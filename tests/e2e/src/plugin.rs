@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// What the daemon logs, in its folder.
 pub const LOG: &str = "nri-plugin.log";
@@ -37,6 +37,18 @@ pub fn install(folder: &Path, dir: &Path, stage: &Path, node: &Node) -> Result<(
     fs::write(&file, script)?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
     Ok(())
+}
+
+/// Runs a person's command of the daemon, and returns its exit code, standard output and standard error.
+///
+/// # Errors
+/// Where it cannot be run.
+pub fn ask(dir: &Path, stage: &Path, words: &[&str]) -> Result<(Option<i32>, String, String)> {
+    let mut command = Command::new(stage.join("nri-plugin"));
+    let output = command.args(words).arg("--run-dir").arg(dir.join("run")).stdin(Stdio::null()).output();
+    let output = output.context("cannot run nri-plugin")?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok((output.status.code(), text(output.stdout), text(output.stderr)))
 }
 
 /// A running nri-plugin.
