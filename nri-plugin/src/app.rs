@@ -7,6 +7,7 @@ use crate::driver::Driver;
 use crate::enforce::{Backend, LimitsFile};
 use crate::files::{self, FileError};
 use crate::library::{self, Library, LibraryError};
+use crate::metrics::{Counted, Metrics};
 use crate::place::Places;
 use crate::record::Record;
 use async_trait::async_trait;
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
+use std::time::Instant;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
 
@@ -34,6 +36,7 @@ pub struct App {
     places: Places,
     driver: Driver,
     backends: Vec<Box<dyn Backend>>,
+    metrics: Metrics,
     book: Mutex<Book>,
     _alone: File,
 }
@@ -65,6 +68,7 @@ impl App {
         let places = Places::below(&config.run_dir).with_rules(config.managed, config.context);
         Ok(Self {
             book: Mutex::new(recorded(&places)),
+            metrics: Metrics::default(),
             backends: vec![Box::new(LimitsFile(places.clone()))],
             places,
             driver: Driver::new(config.sources.clone()),
@@ -113,9 +117,9 @@ impl App {
         }
     }
 
-    async fn create(&self, id: &str, request: &Request) -> Result<ContainerAdjustment, String> {
+    async fn create(&self, id: &str, request: &Request) -> Result<(Counted, ContainerAdjustment), Unmet> {
         if !policy::asks_for_share(request) {
-            return Ok(ContainerAdjustment::default());
+            return Ok((Counted::None, ContainerAdjustment::default()));
         }
         let inventory = self.driver.inventory().await.map_err(said)?;
         let mut book = self.book.lock().await;
@@ -127,8 +131,8 @@ impl App {
             warn!("{warning}");
         }
         let (grants, isolated) = match &decision.outcome {
-            Outcome::NotOurs => return Ok(ContainerAdjustment::default()),
-            Outcome::Deny(reason) => return Err(reason.to_string()),
+            Outcome::NotOurs => return Ok((Counted::None, ContainerAdjustment::default())),
+            Outcome::Deny(reason) => return Err(Unmet { counted: Counted::Refused, reason: reason.to_string() }),
             Outcome::Whole(grants) => (grants, false),
             Outcome::Share(grants) => (grants, true),
         };
@@ -139,12 +143,12 @@ impl App {
         self.places.create(id, &record, grants).map_err(said)?;
         book.book(id, record);
         info!(isolated, grants = %summary(grants), "share granted");
-        Ok(adjustment)
+        Ok((if isolated { Counted::Share } else { Counted::Whole }, adjustment))
     }
 
-    fn placement(&self, id: &str) -> Result<Placement, String> {
+    fn placement(&self, id: &str) -> Result<Placement, Unmet> {
         let text = |path: &Path| {
-            path.to_str().map(str::to_owned).ok_or_else(|| format!("the path {} is not UTF-8", path.display()))
+            path.to_str().map(str::to_owned).ok_or_else(|| said(format!("the path {} is not UTF-8", path.display())))
         };
         Ok(Placement {
             library: text(&self.library.library)?,
@@ -201,6 +205,7 @@ impl Plugin for App {
     }
 
     async fn configure(&self, request: ConfigureRequest) -> Result<(), PluginError> {
+        self.metrics.connected(true);
         info!(runtime = request.runtime_name, version = request.runtime_version, "connected");
         if !request.config.trim().is_empty() {
             warn!("the configuration text that the runtime hands over is not used; name a file with --config");
@@ -240,8 +245,11 @@ impl Plugin for App {
             container = request.container,
             id = container.id
         );
+        let started = Instant::now();
         let answer = tracing::Instrument::instrument(self.create(&container.id, &request), span.clone()).await;
-        answer.map(|adjustment| (adjustment, Vec::new())).map_err(|reason| {
+        let counted = answer.as_ref().map_or_else(|unmet| unmet.counted, |(counted, _)| *counted);
+        self.metrics.answered(counted, started.elapsed());
+        answer.map(|(_, adjustment)| (adjustment, Vec::new())).map_err(|Unmet { reason, .. }| {
             span.in_scope(|| warn!("refused: {reason}"));
             PluginError::new(format!("gpu-quota refuses container {:?}: {reason}", request.container))
         })
@@ -267,6 +275,11 @@ impl Plugin for App {
 }
 
 impl App {
+    /// The runtime is gone, until it configures the plugin anew.
+    pub fn disconnected(&self) {
+        self.metrics.connected(false);
+    }
+
     async fn give_back(&self, id: &str) {
         if let Some(record) = self.book.lock().await.release(id) {
             info!(id, pod = record.pod, container = record.container, "share given back");
@@ -306,8 +319,15 @@ fn follow(places: &Places, id: &str, record: &Record) {
     }
 }
 
-fn said(error: impl Display) -> String {
-    error.to_string()
+/// Why a container is not created.
+struct Unmet {
+    counted: Counted,
+    reason: String,
+}
+
+/// A step that failed; the policy's own no is told apart.
+fn said(error: impl Display) -> Unmet {
+    Unmet { counted: Counted::Failed, reason: error.to_string() }
 }
 
 fn summary(grants: &[Grant]) -> String {
@@ -329,27 +349,4 @@ fn take_alone(run_dir: &Path) -> Result<File, StartError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quota::CardId;
-
-    #[test]
-    fn what_was_granted_before_counts_until_the_runtime_tells() {
-        let dir = tempfile::tempdir().unwrap();
-        let places = Places::below(dir.path());
-        assert!(recorded(&places).is_empty());
-        let id = CardId::parse("GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b76").unwrap();
-        let grants = [Grant { index: 0, id, bytes: Bytes(9 << 30), total: Bytes(16_130 << 20) }];
-        places.create("isolated", &Record::new("ns", "pod", "a", true, &grants), &grants).unwrap();
-        places.create("whole", &Record::new("ns", "pod", "b", false, &grants), &grants).unwrap();
-        places.create("damaged", &Record::new("ns", "pod", "c", true, &grants), &grants).unwrap();
-        for entry in std::fs::read_dir(places.limits("damaged").unwrap().parent().unwrap()).unwrap().flatten() {
-            std::fs::write(entry.path(), "{").unwrap();
-        }
-        let half_changed = places.record("isolated").unwrap().unwrap().with_share(id, Bytes(8 << 30));
-        places.put_record("isolated", &half_changed).unwrap();
-        let book = recorded(&places);
-        assert_eq!((book.len(), book.booked(id)), (2, Bytes(17 << 30)));
-        assert_eq!(places.read_limits("isolated").unwrap().cards()[0].quota, Bytes(8 << 30));
-    }
-}
+mod tests;

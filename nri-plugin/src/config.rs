@@ -2,6 +2,7 @@
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
 use crate::command::Command;
+use crate::metrics::serve::Place;
 use clap::{Parser, ValueEnum};
 use inventory::{Profile, Sources};
 use policy::{Isolation, Rules};
@@ -92,6 +93,9 @@ struct Settings {
     /// Number of a group that may read the status beside root [default: none]
     #[arg(long, value_name = "GID")]
     status_group: Option<u32>,
+    /// Where metrics and health are served: off, unix:/PATH, or a loopback address with its port [default: off]
+    #[arg(long)]
+    metrics: Option<String>,
 }
 
 /// The unit of the node's counts.
@@ -175,6 +179,8 @@ pub struct Config {
     pub context: Bytes,
     /// A group that may read the status.
     pub status_group: Option<u32>,
+    /// Where metrics and health are served.
+    pub metrics: Place,
 }
 
 /// Why the settings cannot be used.
@@ -255,6 +261,7 @@ impl Config {
         };
         Ok(Self {
             context,
+            metrics: metrics_place(over.metrics.or(under.metrics))?,
             status_group: over.status_group.or(under.status_group),
             managed: match over.managed_memory.or(under.managed_memory) {
                 None | Some(ManagedSetting::Count) => Managed::Counted,
@@ -297,6 +304,13 @@ impl Config {
             },
         })
     }
+}
+
+fn metrics_place(text: Option<String>) -> Result<Place, ConfigError> {
+    let value = text.unwrap_or_else(|| "off".to_owned());
+    let allowed =
+        "it must be off, unix: and an absolute path, or an address of this machine alone such as 127.0.0.1:9400";
+    Place::parse(&value).ok_or(ConfigError::Value { key: "metrics", value, allowed })
 }
 
 fn read(path: &Path) -> Result<Settings, ConfigError> {
@@ -349,6 +363,8 @@ mod tests {
         assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
         let error = load(&["--context-mib", "99999"], "").unwrap_err().to_string();
         assert!(error.contains("context_mib") && error.contains("16384"), "{error}");
+        let error = load(&["--metrics", "0.0.0.0:9400"], "").unwrap_err().to_string();
+        assert!(error.contains("metrics") && error.contains("127.0.0.1:9400"), "{error}");
         assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));
     }
 

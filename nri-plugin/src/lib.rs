@@ -18,6 +18,7 @@ pub mod files;
 pub mod find;
 pub mod http;
 pub mod library;
+pub mod metrics;
 pub mod place;
 pub mod record;
 pub mod session;

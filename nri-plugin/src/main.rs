@@ -4,7 +4,7 @@ use nri_plugin::app::App;
 use nri_plugin::command::{self, Command};
 use nri_plugin::config::{Config, Flags};
 use nri_plugin::exit::Failure;
-use nri_plugin::{control, session};
+use nri_plugin::{control, metrics, session};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tracing::error;
@@ -30,6 +30,7 @@ fn run(flags: Flags) -> Result<(), Failure> {
         let app = Arc::new(App::new(config.clone())?);
         let control = control::open(&config.run_dir, config.status_group)?;
         tokio::spawn(control::serve(control, Arc::clone(&app)));
+        tokio::spawn(metrics::serve::run(config.metrics.clone(), config.status_group, Arc::clone(&app)));
         app.warm_up().await;
         Ok(session::run(app, &config).await?)
     })

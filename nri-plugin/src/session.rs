@@ -40,6 +40,7 @@ async fn serve(app: Arc<App>, config: &Config) -> Result<(), SessionError> {
         let stub = Stub::new(Arc::clone(&app), &*config.name, &*config.index).socket(&config.nri_socket);
         let started = Instant::now();
         let ended = stub.run().await;
+        app.disconnected();
         if Stub::<App>::is_inherited() {
             return Ok(ended?);
         }

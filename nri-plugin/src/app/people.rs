@@ -100,6 +100,27 @@ impl App {
         Status { version: status::VERSION, daemon: true, cards, containers, faults }
     }
 
+    /// The metrics as text, with the containers and cards as they are now.
+    pub async fn metrics(&self) -> String {
+        let status = self.status().await;
+        self.metrics.text(&status)
+    }
+
+    /// Whether shares can be given now, or why not.
+    ///
+    /// # Errors
+    /// The words for whoever asked.
+    pub async fn ready(&self) -> Result<(), String> {
+        if !self.metrics.is_connected() {
+            return Err("the runtime is not connected".to_owned());
+        }
+        match self.driver.inventory().await {
+            Ok(found) if found.cards.is_empty() => Err("no usable card".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// Gives a running container another share, at once. The record is changed first, so that a daemon that starts again in between makes it so.
     ///
     /// # Errors

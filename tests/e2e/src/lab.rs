@@ -185,6 +185,14 @@ impl Lab {
         plugin::ask(self.dir.path(), &self.stage, words)
     }
 
+    /// What the daemon's metrics socket answers to a path.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn scrape(&self, path: &str) -> Result<String> {
+        plugin::scrape(self.dir.path(), path)
+    }
+
     /// The daemon's folder of a container.
     #[must_use]
     pub fn folder(&self, id: &str) -> PathBuf {

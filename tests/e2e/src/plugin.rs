@@ -3,7 +3,9 @@ use crate::containerd::{tail, wait_for};
 use crate::node::Node;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +20,8 @@ fn arguments(dir: &Path, stage: &Path, node: &Node) -> Vec<String> {
         ("--library-dir", dir.join("lib")),
     ];
     let flags = flags.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]);
-    node.flags.iter().cloned().chain(flags).collect()
+    let metrics = ["--metrics".to_owned(), format!("unix:{}", dir.join("metrics.sock").display())];
+    node.flags.iter().cloned().chain(flags).chain(metrics).collect()
 }
 
 /// Puts the daemon into containerd's plugin folder, which starts it with an environment of three variables. A script stands for the configuration
@@ -49,6 +52,18 @@ pub fn ask(dir: &Path, stage: &Path, words: &[&str]) -> Result<(Option<i32>, Str
     let output = output.context("cannot run nri-plugin")?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok((output.status.code(), text(output.stdout), text(output.stderr)))
+}
+
+/// What the daemon's metrics socket answers to a path: status line, headers and body.
+///
+/// # Errors
+/// Where nobody answers.
+pub fn scrape(dir: &Path, path: &str) -> Result<String> {
+    let mut stream = UnixStream::connect(dir.join("metrics.sock")).context("the metrics socket")?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// A running nri-plugin.

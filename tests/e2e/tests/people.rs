@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Test = fn(&Lab) -> Result<()>;
 
-const TESTS: [(&str, Test); 4] = [
+const TESTS: [(&str, Test); 5] = [
     ("a_running_process_sees_its_new_share", a_running_process_sees_its_new_share),
     ("shares_that_cannot_be_are_refused_in_words", shares_that_cannot_be_are_refused_in_words),
     ("the_status_is_told_with_and_without_the_daemon", the_status_is_told_with_and_without_the_daemon),
+    ("metrics_and_health_are_served", metrics_and_health_are_served),
     ("a_damaged_ledger_is_told", a_damaged_ledger_is_told),
 ];
 
@@ -144,6 +145,30 @@ fn the_status_is_told_with_and_without_the_daemon(lab: &Lab) -> Result<()> {
     let (told, (code, _, words)) = (told?, refused?);
     ensure!(told.contains("the daemon does not answer") && line(&told, &container)?[5..7] == ["3072 MiB", "1000 MiB"]);
     ensure!(code == Some(7) && words.contains("control.sock") && words.contains("does the daemon run"), "{words}");
+    Ok(())
+}
+
+fn metrics_and_health_are_served(lab: &Lab) -> Result<()> {
+    let container = doing(lab, "3", "alloc:1000 said:/tmp/ready")?;
+    container.wait_for("/tmp/ready")?;
+    lab.refused(&Ask::share("99"))?;
+    let text = lab.scrape("/metrics")?;
+    let value = |name: &str, label: &str| {
+        let line = text.lines().find(|line| line.starts_with(name) && line.contains(label));
+        line.and_then(|line| line.rsplit(' ').next()).with_context(|| format!("{name} {label}: {text}"))
+    };
+    let id = format!("id=\"{}\"", container.id);
+    ensure!(value("gpu_quota_container_quota_bytes{", &id)? == "3221225472", "{text}");
+    ensure!(value("gpu_quota_container_used_bytes{", &id)? == "1048576000", "{text}");
+    ensure!(value("gpu_quota_card_booked_bytes{", "card=\"0\"")? == "3221225472", "{text}");
+    ensure!(value("gpu_quota_requests_total{", "refused")? != "0", "{text}");
+    ensure!(text.contains("application/openmetrics-text"), "{text}");
+    for path in ["/healthz", "/readyz"] {
+        ensure!(lab.scrape(path)?.starts_with("HTTP/1.1 200"), "{}", lab.scrape(path)?);
+    }
+    let id = container.id.clone();
+    drop(container);
+    ensure!(!lab.scrape("/metrics")?.contains(&id), "a container that is gone has series");
     Ok(())
 }
 
