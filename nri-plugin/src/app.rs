@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::door::nri as door;
 use crate::driver::Driver;
 use crate::enforce::{Backend, LimitsFile};
+use crate::events;
 use crate::files::{self, FileError};
 use crate::library::{self, Library, LibraryError};
 use crate::metrics::{Counted, Metrics};
@@ -64,7 +65,7 @@ impl App {
         files::create_dir(&config.run_dir)?;
         let alone = take_alone(&config.run_dir)?;
         let library = library::place(&config.library, &config.library_dir)?;
-        info!(library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
+        info!(event = events::LIBRARY_READY, library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
         let places = Places::below(&config.run_dir).with_rules(config.managed, config.context);
         Ok(Self {
             book: Mutex::new(recorded(&places)),
@@ -83,19 +84,24 @@ impl App {
         match self.driver.inventory().await {
             Ok(found) => {
                 for card in &found.cards {
-                    info!(index = card.index, id = %card.id, name = card.name, memory = ?card.memory, "card");
+                    info!(event = events::CARD_FOUND, index = card.index, id = %card.id, name = card.name, memory = ?card.memory, "card");
                 }
                 for bad in &found.bad {
-                    warn!(?bad, "card out of use");
+                    warn!(event = events::CARD_BAD, ?bad, "card out of use");
                 }
                 for slice in &found.slices {
-                    info!(id = %slice.id, name = slice.name, "MIG instance; shares of it cannot be given yet");
+                    info!(event = events::MIG_INSTANCE, id = %slice.id, name = slice.name, "MIG instance; shares of it cannot be given yet");
                 }
                 for warning in &found.warnings {
-                    warn!("{warning}");
+                    warn!(event = events::DRIVER_WARNING, "{warning}");
                 }
             }
-            Err(error) => warn!("no cards yet, they are looked for when a container asks: {error}"),
+            Err(error) => {
+                warn!(
+                    event = events::DRIVER_ABSENT,
+                    "no cards yet, they are looked for when a container asks: {error}"
+                );
+            }
         }
     }
 
@@ -128,7 +134,7 @@ impl App {
         let node = self.node(&inventory, &book);
         let decision = policy::decide(request, &node, &self.config.rules);
         for warning in &decision.warnings {
-            warn!("{warning}");
+            warn!(event = events::POLICY_WARNING, "{warning}");
         }
         let (grants, isolated) = match &decision.outcome {
             Outcome::NotOurs => return Ok((Counted::None, ContainerAdjustment::default())),
@@ -142,7 +148,7 @@ impl App {
         let record = Record::new(&request.namespace, &request.pod, &request.container, isolated, grants);
         self.places.create(id, &record, grants).map_err(said)?;
         book.book(id, record);
-        info!(isolated, grants = %summary(grants), "share granted");
+        info!(event = events::SHARE_GRANTED, isolated, grants = %summary(grants), "share granted");
         Ok((if isolated { Counted::Share } else { Counted::Whole }, adjustment))
     }
 
@@ -166,10 +172,18 @@ impl App {
             // Created while this daemon was away: it got no GPU from anyone.
             Ok(None) => {}
             Err(damaged) => {
-                error!(container = id, "the record is damaged, the share is worked out again: {damaged}");
+                error!(
+                    event = events::RECORD_DAMAGED,
+                    container = id,
+                    "the record is damaged, the share is worked out again: {damaged}"
+                );
                 let request = door::request(pod, container);
                 let Ok(inventory) = self.driver.inventory().await else {
-                    error!(container = id, "the driver is away too, so this container's share is not booked");
+                    error!(
+                        event = events::SHARE_LOST,
+                        container = id,
+                        "the driver is away too, so this container's share is not booked"
+                    );
                     return;
                 };
                 let decision = policy::decide(&request, &self.node(&inventory, &Book::default()), &self.config.rules);
@@ -187,12 +201,12 @@ impl App {
     fn sweep(&self, known: &BTreeSet<&str>) {
         let names = match self.places.list() {
             Ok(names) => names,
-            Err(error) => return error!("left-over folders stay: {error}"),
+            Err(error) => return error!(event = events::FOLDER_STUCK, "left-over folders stay: {error}"),
         };
         for name in names.iter().filter(|name| !known.contains(name.as_str())) {
             match self.places.sweep(name) {
-                Ok(()) => info!(folder = name, "removed what an ended container left"),
-                Err(error) => error!(folder = name, "a left-over folder stays: {error}"),
+                Ok(()) => info!(event = events::FOLDER_SWEPT, folder = name, "removed what an ended container left"),
+                Err(error) => error!(event = events::FOLDER_STUCK, folder = name, "a left-over folder stays: {error}"),
             }
         }
     }
@@ -206,9 +220,17 @@ impl Plugin for App {
 
     async fn configure(&self, request: ConfigureRequest) -> Result<(), PluginError> {
         self.metrics.connected(true);
-        info!(runtime = request.runtime_name, version = request.runtime_version, "connected");
+        info!(
+            event = events::RUNTIME_CONNECTED,
+            runtime = request.runtime_name,
+            version = request.runtime_version,
+            "connected"
+        );
         if !request.config.trim().is_empty() {
-            warn!("the configuration text that the runtime hands over is not used; name a file with --config");
+            warn!(
+                event = events::CONFIGURATION_IGNORED,
+                "the configuration text that the runtime hands over is not used; name a file with --config"
+            );
         }
         Ok(())
     }
@@ -227,7 +249,7 @@ impl Plugin for App {
             self.rebook(pod, container, &mut book).await;
         }
         self.sweep(&containers.iter().map(|container| container.id.as_str()).collect());
-        info!(containers = containers.len(), shares = book.len(), "the book is rebuilt");
+        info!(event = events::BOOK_REBUILT, containers = containers.len(), shares = book.len(), "the book is rebuilt");
         *held = book;
         Ok(Vec::new())
     }
@@ -250,7 +272,7 @@ impl Plugin for App {
         let counted = answer.as_ref().map_or_else(|unmet| unmet.counted, |(counted, _)| *counted);
         self.metrics.answered(counted, started.elapsed());
         answer.map(|(_, adjustment)| (adjustment, Vec::new())).map_err(|Unmet { reason, .. }| {
-            span.in_scope(|| warn!("refused: {reason}"));
+            span.in_scope(|| warn!(event = events::CONTAINER_REFUSED, "refused: {reason}"));
             PluginError::new(format!("gpu-quota refuses container {:?}: {reason}", request.container))
         })
     }
@@ -268,7 +290,7 @@ impl Plugin for App {
         self.give_back(&container.id).await;
         // The runtime cannot do anything about a folder that stays; the next start sweeps it.
         if let Err(error) = self.places.remove(&container.id) {
-            error!(id = container.id, "a container's folder stays: {error}");
+            error!(event = events::FOLDER_STUCK, id = container.id, "a container's folder stays: {error}");
         }
         Ok(())
     }
@@ -282,7 +304,13 @@ impl App {
 
     async fn give_back(&self, id: &str) {
         if let Some(record) = self.book.lock().await.release(id) {
-            info!(id, pod = record.pod, container = record.container, "share given back");
+            info!(
+                event = events::SHARE_RELEASED,
+                id,
+                pod = record.pod,
+                container = record.container,
+                "share given back"
+            );
         }
     }
 }
@@ -292,7 +320,10 @@ impl App {
 fn recorded(places: &Places) -> Book {
     let mut book = Book::default();
     let names = places.list().unwrap_or_else(|error| {
-        warn!("the shares of before are not known until the runtime tells them: {error}");
+        warn!(
+            event = events::RECORD_DAMAGED,
+            "the shares of before are not known until the runtime tells them: {error}"
+        );
         Vec::new()
     });
     for id in names {
@@ -302,7 +333,7 @@ fn recorded(places: &Places) -> Book {
                 book.book(&id, record);
             }
             Ok(None) => {}
-            Err(error) => warn!(id, "a record of before is not read: {error}"),
+            Err(error) => warn!(event = events::RECORD_DAMAGED, id, "a record of before is not read: {error}"),
         }
     }
     book
@@ -312,9 +343,9 @@ fn recorded(places: &Places) -> Book {
 fn follow(places: &Places, id: &str, record: &Record) {
     if record.isolated {
         match places.enforce(id, record) {
-            Ok(true) => info!(id, "a share that was being changed is changed now"),
+            Ok(true) => info!(event = events::SHARE_RESUMED, id, "a share that was being changed is changed now"),
             Ok(false) => {}
-            Err(error) => warn!(id, "the limits do not follow the record: {error}"),
+            Err(error) => warn!(event = events::LIMITS_DAMAGED, id, "the limits do not follow the record: {error}"),
         }
     }
 }

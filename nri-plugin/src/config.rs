@@ -2,6 +2,7 @@
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
 use crate::command::Command;
+use crate::log::Format;
 use crate::metrics::serve::Place;
 use clap::{Parser, ValueEnum};
 use inventory::{Profile, Sources};
@@ -96,6 +97,9 @@ struct Settings {
     /// Where metrics and health are served: off, unix:/PATH, or a loopback address with its port [default: off]
     #[arg(long)]
     metrics: Option<String>,
+    /// How the log is written to standard error [default: text]
+    #[arg(long)]
+    log_format: Option<Format>,
 }
 
 /// The unit of the node's counts.
@@ -181,6 +185,8 @@ pub struct Config {
     pub status_group: Option<u32>,
     /// Where metrics and health are served.
     pub metrics: Place,
+    /// How the log is written.
+    pub log_format: Format,
 }
 
 /// Why the settings cannot be used.
@@ -261,6 +267,7 @@ impl Config {
         };
         Ok(Self {
             context,
+            log_format: over.log_format.or(under.log_format).unwrap_or_default(),
             metrics: metrics_place(over.metrics.or(under.metrics))?,
             status_group: over.status_group.or(under.status_group),
             managed: match over.managed_memory.or(under.managed_memory) {
@@ -319,58 +326,4 @@ fn read(path: &Path) -> Result<Settings, ConfigError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(args: &[&str], file: &str) -> Result<Config, ConfigError> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.toml");
-        std::fs::write(&path, file).unwrap();
-        let mut all = vec!["nri-plugin", "--config", path.to_str().unwrap()];
-        all.extend(args);
-        Config::load(Flags::try_parse_from(all).unwrap())
-    }
-
-    #[test]
-    fn flags_are_over_the_file_and_the_file_over_defaults() {
-        let config = load(
-            &["--unit", "mib", "--index", "42"],
-            "unit = \"gib\"\nindex = \"11\"\nisolation = \"off\"\nrun_dir = \"/run/other\"\n",
-        )
-        .unwrap();
-        assert_eq!(config.unit, Some(Unit::MiB));
-        assert_eq!(config.index, "42");
-        assert_eq!(config.rules.isolation, Isolation::OffOnNode);
-        assert_eq!(config.run_dir, Path::new("/run/other"));
-        assert_eq!(config.rules.share, ShareRule::Exact);
-        assert_eq!(config.nri_socket, Path::new("/var/run/nri/nri.sock"));
-        assert_eq!((config.managed, config.context), (Managed::Counted, Bytes(0)));
-        let config = load(&["--context-mib", "300"], "managed_memory = \"ignore\"\n").unwrap();
-        assert_eq!((config.managed, config.context), (Managed::Uncounted, Bytes(300 << 20)));
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused_by_name() {
-        let error = load(&[], "quoto = 3\n").unwrap_err().to_string();
-        assert!(error.contains("quoto") && error.contains("config.toml"), "{error}");
-    }
-
-    #[test]
-    fn a_bad_value_is_refused_with_what_is_allowed() {
-        let error = load(&["--index", "7"], "").unwrap_err().to_string();
-        assert!(error.contains("\"7\"") && error.contains("two digits"), "{error}");
-        let error = load(&["--run-dir", "here"], "").unwrap_err().to_string();
-        assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
-        let error = load(&["--context-mib", "99999"], "").unwrap_err().to_string();
-        assert!(error.contains("context_mib") && error.contains("16384"), "{error}");
-        let error = load(&["--metrics", "0.0.0.0:9400"], "").unwrap_err().to_string();
-        assert!(error.contains("metrics") && error.contains("127.0.0.1:9400"), "{error}");
-        assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));
-    }
-
-    #[test]
-    fn a_named_file_must_exist() {
-        let flags = Flags::try_parse_from(["nri-plugin", "--config", "/no/such/file.toml"]).unwrap();
-        assert!(Config::load(flags).unwrap_err().to_string().contains("/no/such/file.toml"));
-    }
-}
+mod tests;

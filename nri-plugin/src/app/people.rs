@@ -3,6 +3,7 @@
 use super::App;
 use crate::control::{ChangedQuota, NewQuota};
 use crate::enforce::EnforceError;
+use crate::events;
 use crate::find::{FindError, find, full_name};
 use crate::place::PlaceError;
 use crate::record::Record;
@@ -155,6 +156,7 @@ impl App {
                 for backend in &self.backends[..at] {
                     if let Err(error) = backend.hold(&id, &record) {
                         error!(
+                            event = events::SHARE_HALF_CHANGED,
                             id,
                             backend = backend.name(),
                             "a share that was changed in part is not put back: {error}"
@@ -166,7 +168,7 @@ impl App {
             }
         }
         book.book(&id, changed);
-        info!(id, name, card = index, %before, now = %bytes, "share changed");
+        info!(event = events::SHARE_CHANGED, id, name, card = index, %before, now = %bytes, "share changed");
         Ok(ChangedQuota { id, name, card: index, before: before.0, bytes: bytes.0 })
     }
 }

@@ -1,6 +1,7 @@
 //! Where metrics and health are served: a unix socket or a port that only this machine reaches. Without either nothing is served.
 use crate::app::App;
 use crate::control::bind;
+use crate::events;
 use crate::http::{self, Answer, Asked, Handler, Listener};
 use async_trait::async_trait;
 use hyper::{Method, StatusCode};
@@ -44,10 +45,14 @@ pub async fn run(place: Place, group: Option<u32>, app: Arc<App>) {
     };
     match listener {
         Ok(listener) => {
-            info!(?place, "metrics are served");
+            info!(event = events::METRICS_SERVED, ?place, "metrics are served");
             http::serve(listener, Arc::new(Door(app))).await;
         }
-        Err(source) => error!(?place, "metrics are not served: {source}; name another place with --metrics"),
+        Err(source) => error!(
+            event = events::METRICS_UNAVAILABLE,
+            ?place,
+            "metrics are not served: {source}; name another place with --metrics"
+        ),
     }
 }
 
