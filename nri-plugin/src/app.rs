@@ -1,5 +1,6 @@
 //! The only file that knows all parts and joins them: a container's request goes through the policy, its share into the book, its files into
 //! place, and the edits into one answer. Any step that fails is an error to the runtime, so the container is not created.
+use crate::audit::Auditor;
 use crate::book::Book;
 use crate::config::Config;
 use crate::door::nri as door;
@@ -25,6 +26,7 @@ use std::time::Instant;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
 
+mod audit;
 mod people;
 
 pub use people::QuotaError;
@@ -38,6 +40,7 @@ pub struct App {
     driver: Driver,
     backends: Vec<Box<dyn Backend>>,
     metrics: Metrics,
+    auditor: std::sync::Mutex<Auditor>,
     book: Mutex<Book>,
     _alone: File,
 }
@@ -70,6 +73,7 @@ impl App {
         Ok(Self {
             book: Mutex::new(recorded(&places)),
             metrics: Metrics::default(),
+            auditor: std::sync::Mutex::new(Auditor::new(config.audit)),
             backends: vec![Box::new(LimitsFile(places.clone()))],
             places,
             driver: Driver::new(config.sources.clone()),

@@ -1,6 +1,7 @@
 //! What the operator says: flags and environment over a TOML file over defaults, checked before anything is opened.
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
+use crate::audit::{self, Policy};
 use crate::command::Command;
 use crate::log::Format;
 use crate::metrics::serve::Place;
@@ -10,7 +11,9 @@ use policy::{Isolation, Rules};
 use quota::limits::Managed;
 use quota::{Bytes, ShareRule, Unit};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a configuration file is looked for when no flag names one; it may be absent.
 const DEFAULT_FILE: &str = "/etc/gpu-quota/config.toml";
@@ -100,6 +103,15 @@ struct Settings {
     /// How the log is written to standard error [default: text]
     #[arg(long)]
     log_format: Option<Format>,
+    /// What is done about processes that use a GPU outside of their quota [default: log]
+    #[arg(long)]
+    audit: Option<Policy>,
+    /// Seconds from one audit to the next, 1 to 3600 [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    audit_interval: Option<u64>,
+    /// Seconds from the first sight of such a process to its end under `kill`, at most 86400 [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    audit_grace: Option<u64>,
 }
 
 /// The unit of the node's counts.
@@ -187,6 +199,8 @@ pub struct Config {
     pub metrics: Place,
     /// How the log is written.
     pub log_format: Format,
+    /// How processes outside of their quota are looked for.
+    pub audit: audit::Rules,
 }
 
 /// Why the settings cannot be used.
@@ -267,6 +281,11 @@ impl Config {
         };
         Ok(Self {
             context,
+            audit: audit::Rules {
+                policy: over.audit.or(under.audit).unwrap_or_default(),
+                interval: seconds("audit_interval", over.audit_interval.or(under.audit_interval), 30, 1..=3600)?,
+                grace: seconds("audit_grace", over.audit_grace.or(under.audit_grace), 60, 0..=86_400)?,
+            },
             log_format: over.log_format.or(under.log_format).unwrap_or_default(),
             metrics: metrics_place(over.metrics.or(under.metrics))?,
             status_group: over.status_group.or(under.status_group),
@@ -311,6 +330,23 @@ impl Config {
             },
         })
     }
+}
+
+fn seconds(
+    key: &'static str,
+    given: Option<u64>,
+    default: u64,
+    allowed: RangeInclusive<u64>,
+) -> Result<Duration, ConfigError> {
+    let value = given.unwrap_or(default);
+    if allowed.contains(&value) {
+        return Ok(Duration::from_secs(value));
+    }
+    Err(ConfigError::Value {
+        key,
+        value: value.to_string(),
+        allowed: "it is out of range; --help says what is allowed",
+    })
 }
 
 fn metrics_place(text: Option<String>) -> Result<Place, ConfigError> {

@@ -53,6 +53,14 @@ pub const METRICS_UNAVAILABLE: &str = "metrics_unavailable";
 pub const DAEMON_ENDS: &str = "daemon_ends";
 /// The daemon ends with an error; its exit code says of which kind.
 pub const DAEMON_FAILED: &str = "daemon_failed";
+/// A process in an isolated container uses a GPU outside of its quota, or far more than it counts.
+pub const AUDIT_FINDING: &str = "audit_finding";
+/// The driver does not tell who uses what.
+pub const AUDIT_FAILED: &str = "audit_failed";
+/// The audit has killed a process that was outside of its quota.
+pub const PROCESS_KILLED: &str = "process_killed";
+/// The audit could not kill a process, which may be gone.
+pub const PROCESS_NOT_KILLED: &str = "process_not_killed";
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 
 pub mod amount;
 pub mod app;
+pub mod audit;
 pub mod book;
 pub mod command;
 pub mod config;

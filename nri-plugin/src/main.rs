@@ -34,6 +34,7 @@ fn run(config: &Config) -> Result<(), Failure> {
         tokio::spawn(control::serve(control, Arc::clone(&app)));
         tokio::spawn(metrics::serve::run(config.metrics.clone(), config.status_group, Arc::clone(&app)));
         app.warm_up().await;
+        tokio::spawn(Arc::clone(&app).audit_forever());
         Ok(session::run(app, config).await?)
     })
 }

@@ -126,15 +126,24 @@ fn of_status(status: &Status, connected: bool) -> Registry {
     let processes = amounts(&mut now, "container_processes", "Its processes that hold memory of the card", None);
     let refused = amounts(&mut now, "container_refused_allocations", "Allocations that did not fit", None);
     let nothing = amounts(&mut now, "container_refused_processes", "Processes that got no GPU memory at all", None);
+    let driver = amounts(&mut now, "container_driver", "What the driver counts for it, at the last audit", bytes());
+    let found = amounts(&mut now, "container_audit_findings", "Its processes that are outside of its quota", None);
     let isolated = amounts(&mut now, "container_isolated", "Whether it is held to its share", None);
     let fault = amounts(&mut now, "container_fault", "Whether its ledger is damaged or forged", None);
     for it in &status.containers {
         isolated.get_or_create(&labels(it)).set(it.isolated.into());
         fault.get_or_create(&labels(it)).set(it.fault.is_some().into());
+        if let Some(report) = status.audit.as_ref().filter(|_| it.isolated) {
+            let findings = report.findings.iter().filter(|finding| finding.container == it.id).count();
+            found.get_or_create(&labels(it)).set(findings as u64);
+        }
         nothing.get_or_create(&labels(it)).set(it.refused_processes);
         for share in &it.shares {
             let labels = share_labels(it, share);
             quota.get_or_create(&labels).set(share.quota_bytes);
+            if let Some(bytes) = share.driver_bytes {
+                driver.get_or_create(&labels).set(bytes);
+            }
             // What a forged ledger says is not drawn into anybody's graphs.
             let told = |value: Option<u64>| value.filter(|_| it.fault.is_none());
             for (family, value) in [

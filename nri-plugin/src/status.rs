@@ -1,5 +1,6 @@
 //! Who holds and uses which share of which card: what `nri-plugin status` prints and its JSON says. Made from records and ledgers, by the daemon or,
 //! where none runs, by whoever may read the run folder.
+use crate::audit::Report;
 use crate::place::Places;
 use crate::record::Record;
 use crate::usage;
@@ -25,6 +26,9 @@ pub struct Status {
     pub containers: Vec<ContainerStatus>,
     /// What could not be read.
     pub faults: Vec<String>,
+    /// What the driver says of the containers' processes; `None` where nobody looks.
+    #[serde(default)]
+    pub audit: Option<Report>,
 }
 
 /// A card of the node.
@@ -82,6 +86,12 @@ pub struct ShareStatus {
     pub processes: Option<u64>,
     /// Allocations that were refused because they did not fit.
     pub refused_allocations: Option<u64>,
+    /// What the driver counts for its processes, contexts and code included, at the last audit.
+    #[serde(default)]
+    pub driver_bytes: Option<u64>,
+    /// How much more that is than the same processes' ledger at that moment.
+    #[serde(default)]
+    pub drift_bytes: Option<i64>,
 }
 
 /// What is known of one container: its record, and what its ledger says now. Any ledger gives an answer.
@@ -153,11 +163,32 @@ fn impossible(limits: &Limits, usage: &usage::Usage) -> Option<String> {
     })
 }
 
+impl Status {
+    /// Adds what the last audit found.
+    pub fn add_audit(&mut self, report: Report) {
+        for used in &report.uses {
+            let container = self.containers.iter_mut().find(|it| it.id == used.container);
+            let share = container.and_then(|it| it.shares.iter_mut().find(|share| share.uuid == used.uuid));
+            if let Some(share) = share {
+                share.driver_bytes = Some(used.driver_bytes);
+                share.drift_bytes = Some(used.driver_bytes.wrapping_sub(used.ledger_bytes).cast_signed());
+            }
+        }
+        self.audit = Some(report);
+    }
+}
+
 /// The status by the run folder alone: for when no daemon answers.
 #[must_use]
 pub fn without_daemon(places: &Places) -> Status {
-    let mut status =
-        Status { version: VERSION, daemon: false, cards: Vec::new(), containers: Vec::new(), faults: Vec::new() };
+    let mut status = Status {
+        version: VERSION,
+        daemon: false,
+        cards: Vec::new(),
+        containers: Vec::new(),
+        faults: Vec::new(),
+        audit: None,
+    };
     let mut names = places.list().unwrap_or_else(|error| {
         status.faults.push(error.to_string());
         Vec::new()

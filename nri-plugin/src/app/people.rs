@@ -98,7 +98,11 @@ impl App {
             faults.push(format!("the ledgers were not read: {broken}"));
             Vec::new()
         });
-        Status { version: status::VERSION, daemon: true, cards, containers, faults }
+        let mut status = Status { version: status::VERSION, daemon: true, cards, containers, faults, audit: None };
+        if let Some(report) = self.audit_report() {
+            status.add_audit(report);
+        }
+        status
     }
 
     /// The metrics as text, with the containers and cards as they are now.

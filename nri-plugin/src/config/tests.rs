@@ -23,6 +23,8 @@ fn flags_are_over_the_file_and_the_file_over_defaults() {
     assert_eq!(config.rules.share, ShareRule::Exact);
     assert_eq!(config.nri_socket, Path::new("/var/run/nri/nri.sock"));
     assert_eq!((config.managed, config.context), (Managed::Counted, Bytes(0)));
+    let audit = load(&["--audit", "kill"], "audit = \"off\"\naudit_grace = 5\n").unwrap().audit;
+    assert_eq!((audit.policy, audit.interval.as_secs(), audit.grace.as_secs()), (Policy::Kill, 30, 5));
     let config = load(&["--context-mib", "300"], "managed_memory = \"ignore\"\n").unwrap();
     assert_eq!((config.managed, config.context), (Managed::Uncounted, Bytes(300 << 20)));
 }
@@ -41,6 +43,10 @@ fn a_bad_value_is_refused_with_what_is_allowed() {
     assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
     let error = load(&["--context-mib", "99999"], "").unwrap_err().to_string();
     assert!(error.contains("context_mib") && error.contains("16384"), "{error}");
+    for (key, value) in [("audit_interval", "0"), ("audit_interval", "3601"), ("audit_grace", "86401")] {
+        let error = load(&[], &format!("{key} = {value}\n")).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(value), "{error}");
+    }
     let error = load(&["--metrics", "0.0.0.0:9400"], "").unwrap_err().to_string();
     assert!(error.contains("metrics") && error.contains("127.0.0.1:9400"), "{error}");
     assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));

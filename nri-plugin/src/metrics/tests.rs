@@ -10,6 +10,8 @@ fn status() -> Status {
         peak_bytes: Some(9),
         processes: Some(1),
         refused_allocations: Some(2),
+        driver_bytes: Some(436),
+        drift_bytes: Some(429),
     };
     let container = ContainerStatus {
         id: "abc".to_owned(),
@@ -23,7 +25,14 @@ fn status() -> Status {
         fault: None,
     };
     let card = CardStatus { index: 0, uuid: "GPU-1".to_owned(), total_bytes: 10, booked_bytes: 4, free_bytes: 6 };
-    Status { version: VERSION, daemon: true, cards: vec![card], containers: vec![container], faults: Vec::new() }
+    Status {
+        version: VERSION,
+        daemon: true,
+        cards: vec![card],
+        containers: vec![container],
+        faults: Vec::new(),
+        audit: None,
+    }
 }
 
 fn line(text: &str, name: &str) -> String {

@@ -1,10 +1,23 @@
 //! The status as a table for people. Names come from whoever made the container: what is not printable is shown escaped.
 use super::{ContainerStatus, ShareStatus, Status};
+use crate::audit::{Finding, Report};
 use quota::Bytes;
 use std::fmt::Write as _;
 
-const HEAD: [&str; 11] =
-    ["NAMESPACE", "POD", "CONTAINER", "ID", "CARD", "QUOTA", "USED", "PEAK", "PROCESSES", "REFUSED", "ISOLATION"];
+const HEAD: [&str; 12] = [
+    "NAMESPACE",
+    "POD",
+    "CONTAINER",
+    "ID",
+    "CARD",
+    "QUOTA",
+    "USED",
+    "PEAK",
+    "DRIVER",
+    "PROCESSES",
+    "REFUSED",
+    "ISOLATION",
+];
 /// As `crictl ps` shows ids.
 const ID: usize = 13;
 
@@ -27,8 +40,11 @@ pub fn print(status: &Status) -> String {
         let cards: Vec<_> = status.cards.iter().map(card).collect();
         rows(&mut out, &["CARD", "UUID", "BOOKED", "FREE", "TOTAL"], &cards);
     }
+    if let Some(report) = &status.audit {
+        out.push_str(&audit(report));
+    }
     let notes = status.containers.iter().flat_map(notes).chain(status.faults.iter().map(|fault| plain(fault)));
-    let notes: Vec<String> = notes.collect();
+    let notes: Vec<String> = notes.chain(status.audit.iter().flat_map(|report| findings(status, report))).collect();
     if !notes.is_empty() {
         out.push('\n');
         for note in &notes {
@@ -51,6 +67,7 @@ fn row(it: &ContainerStatus, share: &ShareStatus) -> Vec<String> {
         Bytes(share.quota_bytes).to_string(),
         bytes(share.used_bytes),
         bytes(share.peak_bytes),
+        bytes(share.driver_bytes),
         number(share.processes),
         number(share.refused_allocations),
         if it.isolated { "on" } else { "off" }.to_owned(),
@@ -64,6 +81,41 @@ fn notes(it: &ContainerStatus) -> Vec<String> {
     });
     let fault = it.fault.as_ref().map(|fault| format!("{name}: {}", plain(fault)));
     refused.into_iter().chain(fault).collect()
+}
+
+/// What the audit has learned, where it has something to say.
+fn audit(report: &Report) -> String {
+    let mut out = String::new();
+    for (uuid, bytes) in &report.contexts {
+        let (uuid, bytes) = (plain(uuid), Bytes(*bytes));
+        let _ = writeln!(out, "a process's context takes {bytes} on {uuid}, as learned; context_mib charges it");
+    }
+    if report.native_limits == Some(true) {
+        out.push_str("the driver has memory limits of its own; they are not used yet\n");
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+fn findings(status: &Status, report: &Report) -> Vec<String> {
+    let name = |id: &str| {
+        let it = status.containers.iter().find(|it| it.id == id);
+        it.map_or_else(
+            || plain(id),
+            |it| format!("{}/{}/{}", plain(&it.namespace), plain(&it.pod), plain(&it.container)),
+        )
+    };
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Bytes(bytes).to_string());
+    let one = |finding: &Finding| {
+        let (driver, ledger) = (bytes(finding.driver_bytes), finding.ledger_bytes.map_or(Bytes(0), Bytes));
+        let words = finding.fault.words();
+        format!(
+            "{}: process {} {words}: {driver} by the driver, {ledger} by the ledger",
+            name(&finding.container),
+            finding.pid
+        )
+    };
+    let failed = report.error.iter().map(|error| format!("the audit failed: {}", plain(error)));
+    report.findings.iter().map(one).chain(failed).collect()
 }
 
 /// Without what a terminal would obey.
