@@ -28,6 +28,8 @@ pub struct Lab {
     pub node: Node,
     stage: PathBuf,
     pods: Cell<u32>,
+    /// Flags of the daemon beside those of every lab.
+    flags: RefCell<Vec<String>>,
     dir: Scratch,
 }
 
@@ -124,7 +126,15 @@ impl Lab {
             Ok(std::fs::read_to_string(&log).is_ok_and(|log| log.contains("the book is rebuilt")))
         })
         .with_context(|| tail(&log))?;
-        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
+        Ok(Self {
+            plugin: RefCell::new(None),
+            containerd,
+            node,
+            stage,
+            pods: Cell::new(0),
+            flags: RefCell::default(),
+            dir,
+        })
     }
 
     /// A release of containerd on a node that is there already, without the daemon: a container gets what its CDI devices say. containerd looks for
@@ -135,7 +145,15 @@ impl Lab {
     pub fn without_daemon(dir: Scratch, node: Node, version: &str) -> Result<Self> {
         let (stage, cache) = (parts::stage()?, parts::cache()?);
         let containerd = Containerd::start(&dir.path().join("c"), Release::fetched(&cache, version)?, &cache)?;
-        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
+        Ok(Self {
+            plugin: RefCell::new(None),
+            containerd,
+            node,
+            stage,
+            pods: Cell::new(0),
+            flags: RefCell::default(),
+            dir,
+        })
     }
 
     /// The scratch folder.
@@ -158,9 +176,26 @@ impl Lab {
     /// # Errors
     /// Where it does not come up.
     pub fn start_plugin(&self) -> Result<()> {
-        let plugin = Plugin::start(self.dir.path(), &self.stage, &self.node, &self.containerd.nri_socket())?;
+        let (socket, flags) = (self.containerd.nri_socket(), self.flags.borrow());
+        let plugin = Plugin::start(self.dir.path(), &self.stage, &self.node, &socket, &flags)?;
         self.plugin.replace(Some(plugin));
         Ok(())
+    }
+
+    /// Starts the daemon anew with further flags, from now on.
+    ///
+    /// # Errors
+    /// Where it does not run, or does not come up.
+    pub fn restart_plugin_with(&self, flags: &[&str]) -> Result<()> {
+        self.flags.replace(flags.iter().map(|&flag| flag.to_owned()).collect());
+        self.kill_plugin()?;
+        self.start_plugin()
+    }
+
+    /// A part in the stage folder.
+    #[must_use]
+    pub fn staged(&self, name: &str) -> PathBuf {
+        self.stage.join(name)
     }
 
     /// Kills the daemon with SIGKILL.

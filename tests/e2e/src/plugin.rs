@@ -75,17 +75,18 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Starts the daemon, and waits until the runtime has told it all containers.
+    /// Starts the daemon with further flags, and waits until the runtime has told it all containers.
     ///
     /// # Errors
     /// Where it ends or never gets there.
-    pub fn start(dir: &Path, stage: &Path, node: &Node, socket: &Path) -> Result<Self> {
+    pub fn start(dir: &Path, stage: &Path, node: &Node, socket: &Path, flags: &[String]) -> Result<Self> {
         let log = dir.join(LOG);
         let child = node
             .command(&stage.join("nri-plugin"))
             .args(arguments(dir, stage, node))
             .arg("--nri-socket")
             .arg(socket)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)

@@ -1,5 +1,6 @@
 //! What people see and change while containers run: the status and the shares, on the newest containerd with real runc.
 use anyhow::{Context, Result, ensure};
+use e2e::containerd::wait_for;
 use e2e::lab::{Ask, Lab, Pod, answers};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
@@ -7,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Test = fn(&Lab) -> Result<()>;
 
-const TESTS: [(&str, Test); 5] = [
+const TESTS: [(&str, Test); 6] = [
     ("a_running_process_sees_its_new_share", a_running_process_sees_its_new_share),
     ("shares_that_cannot_be_are_refused_in_words", shares_that_cannot_be_are_refused_in_words),
     ("the_status_is_told_with_and_without_the_daemon", the_status_is_told_with_and_without_the_daemon),
     ("metrics_and_health_are_served", metrics_and_health_are_served),
     ("a_damaged_ledger_is_told", a_damaged_ledger_is_told),
+    ("the_audit_finds_and_ends_who_is_outside", the_audit_finds_and_ends_who_is_outside),
 ];
 
 /// One node for all tests, which run one by one.
@@ -135,9 +137,9 @@ fn the_status_is_told_with_and_without_the_daemon(lab: &Lab) -> Result<()> {
         Ok(line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect())
     };
     let cells = line(&table, &container)?;
-    ensure!(cells[4..] == ["0", "3072 MiB", "1000 MiB", "1000 MiB", "1", "0", "on"], "{table}");
+    ensure!(cells[4..] == ["0", "3072 MiB", "1000 MiB", "1000 MiB", "-", "1", "0", "on"], "{table}");
     let cells = line(&table, &whole)?;
-    ensure!(cells[4..] == ["0", "2048 MiB", "-", "-", "-", "-", "off"], "{table}");
+    ensure!(cells[4..] == ["0", "2048 MiB", "-", "-", "-", "-", "-", "off"], "{table}");
     ensure!(table.contains("5120 MiB  11010 MiB  16130 MiB"), "{table}");
     lab.kill_plugin()?;
     let (told, refused) = (said(lab, &["status"]), lab.ask(&["set-quota", &container.id, "4GiB"]));
@@ -187,4 +189,60 @@ fn a_damaged_ledger_is_told(lab: &Lab) -> Result<()> {
     ensure!(words.contains("wrong length"), "{words}");
     ensure!(said(lab, &["status"])?.contains("! default/pod-"));
     Ok(())
+}
+
+/// A static program in an isolated container: the interposer is not in it, so only the driver sees what it uses.
+fn the_audit_finds_and_ends_who_is_outside(lab: &Lab) -> Result<()> {
+    let script = "busybox mkfifo /tmp/f; /opt/hold 700 <> /tmp/f > /tmp/hold; touch /tmp/ended; exec sleep 1000000";
+    let volumes = vec![(lab.staged("sim/hold-static"), "/opt/hold".to_owned())];
+    let client = "python3.11 /opt/client.py alloc:1000 said:/tmp/ready wait:/tmp/never > /tmp/out &";
+    let command = ["sh", "-c", &format!("{client} {script}")].map(str::to_owned).to_vec();
+    let held = lab.run(&Ask { command, volumes: volumes.clone(), ..Ask::share("3") })?;
+    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+    let free = lab.run(&Ask { command, volumes, ..Ask::share("3").disabled() })?;
+    held.wait_for("/tmp/ready")?;
+    for pod in [&held, &free] {
+        wait_for("the static program", || Ok(pod.output(&["cat", "/tmp/hold"])? == "got\n"))?;
+    }
+    lab.restart_plugin_with(&["--audit", "event", "--audit-interval", "1"])?;
+    let seen = || -> Result<Value> {
+        let mut seen = Value::Null;
+        wait_for("two audits", || {
+            seen = status(lab)?;
+            Ok(seen["audit"]["contexts"].as_object().is_some_and(|learned| !learned.is_empty()))
+        })?;
+        Ok(seen)
+    };
+    let seen = seen()?;
+    let findings = seen["audit"]["findings"].as_array().context("no findings")?;
+    ensure!(findings.len() == 1, "{findings:?}");
+    for (key, value) in [
+        ("container", json!(held.id)),
+        ("fault", json!("unguarded")),
+        ("driver_bytes", json!(700_u64 << 20)),
+        ("ledger_bytes", Value::Null),
+    ] {
+        ensure!(findings[0][key] == value, "{key}: {findings:?}");
+    }
+    let share = &entry(&seen, &held.id)?["shares"][0];
+    // What was allocated, the context of the reference scenario, and what the static program took.
+    ensure!(share["driver_bytes"] == json!(2129_u64 << 20) && share["drift_bytes"] == json!(1129_u64 << 20), "{share}");
+    let learned = seen["audit"]["contexts"].as_object().and_then(|learned| learned.values().next());
+    ensure!(learned == Some(&json!(429_u64 << 20)), "{learned:?}");
+    ensure!(seen["audit"]["native_limits"] == json!(false), "{seen}");
+    ensure!(said(lab, &["status"])?.contains("without the interposer: 700 MiB by the driver"));
+    ensure!(lab.plugin_said("event=\"audit_finding\"") && held.exec(&["ls", "/tmp/ended"])?.code != 0);
+
+    lab.restart_plugin_with(&["--audit", "kill", "--audit-interval", "1", "--audit-grace", "1"])?;
+    held.wait_for("/tmp/ended")?;
+    ensure!(lab.plugin_said("event=\"process_killed\""));
+    // Nobody else: not the process that counts, nor one that was never held.
+    wait_for("an audit without findings", || Ok(status(lab)?["audit"]["findings"] == json!([])))?;
+    let seen = status(lab)?;
+    ensure!(entry(&seen, &held.id)?["shares"][0]["processes"] == json!(1), "{seen}");
+    ensure!(
+        free.output(&["cat", "/tmp/hold"])? == "got\n" && free.exec(&["ls", "/tmp/ended"])?.code != 0,
+        "a process of a container that opted out was killed"
+    );
+    lab.restart_plugin_with(&[])
 }
