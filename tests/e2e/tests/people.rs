@@ -124,6 +124,13 @@ fn shares_that_cannot_be_are_refused_in_words(lab: &Lab) -> Result<()> {
     said(lab, &["set-quota", &three.id, "8GiB"])?;
     let words = lab.refused(&Ask::share("1"))?;
     ensure!(words.contains("card 0 has 770 MiB free"), "what is set is booked: {words}");
+    // Limits that cannot be changed: the record is put back, so that it does not say more than is enforced.
+    std::fs::write(lab.folder(&five.id).join(quota::paths::LIMITS_FILE), "damaged")?;
+    let words = refused(lab, &["set-quota", &five.id, "1GiB"])?;
+    ensure!(words.contains("nothing is changed, interposer cannot"), "{words}");
+    ensure!(entry(&status(lab)?, &five.id)?["shares"][0]["quota_bytes"] == json!(5_u64 << 30));
+    let record = std::fs::read_to_string(lab.folder(&five.id).join("record.json"))?;
+    ensure!(record.contains(&(5_u64 << 30).to_string()), "{record}");
     Ok(())
 }
 
@@ -141,6 +148,11 @@ fn the_status_is_told_with_and_without_the_daemon(lab: &Lab) -> Result<()> {
     let cells = line(&table, &whole)?;
     ensure!(cells[4..] == ["0", "2048 MiB", "-", "-", "-", "-", "-", "off"], "{table}");
     ensure!(table.contains("5120 MiB  11010 MiB  16130 MiB"), "{table}");
+    // Again and again, until the reader has enough.
+    let (program, run) = (lab.staged("nri-plugin"), lab.dir().join("run"));
+    let watch = format!("{} status --json --watch 1 --run-dir {} | head -n 2", program.display(), run.display());
+    let watched = std::process::Command::new("sh").args(["-c", &watch]).output()?;
+    ensure!(String::from_utf8_lossy(&watched.stdout).matches(&container.id).count() == 2, "{watched:?}");
     lab.kill_plugin()?;
     let (told, refused) = (said(lab, &["status"]), lab.ask(&["set-quota", &container.id, "4GiB"]));
     lab.start_plugin()?;

@@ -53,7 +53,27 @@ fn newest(
 
 /// Whether the library exports the call, by its symbols alone: nothing of it is run.
 pub(crate) fn has_native_limits(sources: &Sources, place: &files::Place) -> Option<bool> {
-    let bytes = std::fs::read(library(sources, place)).ok()?;
-    let library = object::File::parse(&*bytes).ok()?;
-    Some(library.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.name() == Ok(NATIVE_LIMITS)))
+    exports(&std::fs::read(library(sources, place)).ok()?, NATIVE_LIMITS)
+}
+
+fn exports(library: &[u8], name: &str) -> Option<bool> {
+    let library = object::File::parse(library).ok()?;
+    Some(library.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.name() == Ok(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_is_told_from_an_import_and_from_nothing() {
+        // This program's own C library, and the program, which imports from it.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let libc = maps.lines().find_map(|line| Some(&line[line.find('/')?..]).filter(|path| path.contains("libc.so")));
+        let libc = std::fs::read(libc.unwrap()).unwrap();
+        let program = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!((exports(&libc, "malloc"), exports(&libc, NATIVE_LIMITS)), (Some(true), Some(false)));
+        assert_eq!(exports(&program, "malloc"), Some(false));
+        assert_eq!(exports(b"no library", "malloc"), None);
+    }
 }
