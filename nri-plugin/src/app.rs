@@ -1,11 +1,15 @@
 //! The only file that knows all parts and joins them: a container's request goes through the policy, its share into the book, its files into
 //! place, and the edits into one answer. Any step that fails is an error to the runtime, so the container is not created.
+use crate::audit::Auditor;
 use crate::book::Book;
 use crate::config::Config;
 use crate::door::nri as door;
 use crate::driver::Driver;
+use crate::enforce::{Backend, LimitsFile};
+use crate::events;
 use crate::files::{self, FileError};
 use crate::library::{self, Library, LibraryError};
+use crate::metrics::{Counted, Metrics};
 use crate::place::Places;
 use crate::record::Record;
 use async_trait::async_trait;
@@ -18,8 +22,14 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
+use std::time::Instant;
 use tokio::sync::Mutex;
 use tracing::{error, info, warn};
+
+mod audit;
+mod people;
+
+pub use people::QuotaError;
 
 /// The daemon's parts.
 #[derive(Debug)]
@@ -28,6 +38,9 @@ pub struct App {
     library: Library,
     places: Places,
     driver: Driver,
+    backends: Vec<Box<dyn Backend>>,
+    metrics: Metrics,
+    auditor: std::sync::Mutex<Auditor>,
     book: Mutex<Book>,
     _alone: File,
 }
@@ -55,10 +68,13 @@ impl App {
         files::create_dir(&config.run_dir)?;
         let alone = take_alone(&config.run_dir)?;
         let library = library::place(&config.library, &config.library_dir)?;
-        info!(library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
+        info!(event = events::LIBRARY_READY, library = %library.library.display(), run_dir = %config.run_dir.display(), "ready to serve the interposer");
         let places = Places::below(&config.run_dir).with_rules(config.managed, config.context);
         Ok(Self {
             book: Mutex::new(recorded(&places)),
+            metrics: Metrics::default(),
+            auditor: std::sync::Mutex::new(Auditor::new(config.audit)),
+            backends: vec![Box::new(LimitsFile(places.clone()))],
             places,
             driver: Driver::new(config.sources.clone()),
             library,
@@ -72,19 +88,24 @@ impl App {
         match self.driver.inventory().await {
             Ok(found) => {
                 for card in &found.cards {
-                    info!(index = card.index, id = %card.id, name = card.name, memory = ?card.memory, "card");
+                    info!(event = events::CARD_FOUND, index = card.index, id = %card.id, name = card.name, memory = ?card.memory, "card");
                 }
                 for bad in &found.bad {
-                    warn!(?bad, "card out of use");
+                    warn!(event = events::CARD_BAD, ?bad, "card out of use");
                 }
                 for slice in &found.slices {
-                    info!(id = %slice.id, name = slice.name, "MIG instance; shares of it cannot be given yet");
+                    info!(event = events::MIG_INSTANCE, id = %slice.id, name = slice.name, "MIG instance; shares of it cannot be given yet");
                 }
                 for warning in &found.warnings {
-                    warn!("{warning}");
+                    warn!(event = events::DRIVER_WARNING, "{warning}");
                 }
             }
-            Err(error) => warn!("no cards yet, they are looked for when a container asks: {error}"),
+            Err(error) => {
+                warn!(
+                    event = events::DRIVER_ABSENT,
+                    "no cards yet, they are looked for when a container asks: {error}"
+                );
+            }
         }
     }
 
@@ -106,9 +127,9 @@ impl App {
         }
     }
 
-    async fn create(&self, id: &str, request: &Request) -> Result<ContainerAdjustment, String> {
+    async fn create(&self, id: &str, request: &Request) -> Result<(Counted, ContainerAdjustment), Unmet> {
         if !policy::asks_for_share(request) {
-            return Ok(ContainerAdjustment::default());
+            return Ok((Counted::None, ContainerAdjustment::default()));
         }
         let inventory = self.driver.inventory().await.map_err(said)?;
         let mut book = self.book.lock().await;
@@ -117,11 +138,11 @@ impl App {
         let node = self.node(&inventory, &book);
         let decision = policy::decide(request, &node, &self.config.rules);
         for warning in &decision.warnings {
-            warn!("{warning}");
+            warn!(event = events::POLICY_WARNING, "{warning}");
         }
         let (grants, isolated) = match &decision.outcome {
-            Outcome::NotOurs => return Ok(ContainerAdjustment::default()),
-            Outcome::Deny(reason) => return Err(reason.to_string()),
+            Outcome::NotOurs => return Ok((Counted::None, ContainerAdjustment::default())),
+            Outcome::Deny(reason) => return Err(Unmet { counted: Counted::Refused, reason: reason.to_string() }),
             Outcome::Whole(grants) => (grants, false),
             Outcome::Share(grants) => (grants, true),
         };
@@ -131,13 +152,13 @@ impl App {
         let record = Record::new(&request.namespace, &request.pod, &request.container, isolated, grants);
         self.places.create(id, &record, grants).map_err(said)?;
         book.book(id, record);
-        info!(isolated, grants = %summary(grants), "share granted");
-        Ok(adjustment)
+        info!(event = events::SHARE_GRANTED, isolated, grants = %summary(grants), "share granted");
+        Ok((if isolated { Counted::Share } else { Counted::Whole }, adjustment))
     }
 
-    fn placement(&self, id: &str) -> Result<Placement, String> {
+    fn placement(&self, id: &str) -> Result<Placement, Unmet> {
         let text = |path: &Path| {
-            path.to_str().map(str::to_owned).ok_or_else(|| format!("the path {} is not UTF-8", path.display()))
+            path.to_str().map(str::to_owned).ok_or_else(|| said(format!("the path {} is not UTF-8", path.display())))
         };
         Ok(Placement {
             library: text(&self.library.library)?,
@@ -155,10 +176,18 @@ impl App {
             // Created while this daemon was away: it got no GPU from anyone.
             Ok(None) => {}
             Err(damaged) => {
-                error!(container = id, "the record is damaged, the share is worked out again: {damaged}");
+                error!(
+                    event = events::RECORD_DAMAGED,
+                    container = id,
+                    "the record is damaged, the share is worked out again: {damaged}"
+                );
                 let request = door::request(pod, container);
                 let Ok(inventory) = self.driver.inventory().await else {
-                    error!(container = id, "the driver is away too, so this container's share is not booked");
+                    error!(
+                        event = events::SHARE_LOST,
+                        container = id,
+                        "the driver is away too, so this container's share is not booked"
+                    );
                     return;
                 };
                 let decision = policy::decide(&request, &self.node(&inventory, &Book::default()), &self.config.rules);
@@ -176,12 +205,12 @@ impl App {
     fn sweep(&self, known: &BTreeSet<&str>) {
         let names = match self.places.list() {
             Ok(names) => names,
-            Err(error) => return error!("left-over folders stay: {error}"),
+            Err(error) => return error!(event = events::FOLDER_STUCK, "left-over folders stay: {error}"),
         };
         for name in names.iter().filter(|name| !known.contains(name.as_str())) {
             match self.places.sweep(name) {
-                Ok(()) => info!(folder = name, "removed what an ended container left"),
-                Err(error) => error!(folder = name, "a left-over folder stays: {error}"),
+                Ok(()) => info!(event = events::FOLDER_SWEPT, folder = name, "removed what an ended container left"),
+                Err(error) => error!(event = events::FOLDER_STUCK, folder = name, "a left-over folder stays: {error}"),
             }
         }
     }
@@ -194,9 +223,18 @@ impl Plugin for App {
     }
 
     async fn configure(&self, request: ConfigureRequest) -> Result<(), PluginError> {
-        info!(runtime = request.runtime_name, version = request.runtime_version, "connected");
+        self.metrics.connected(true);
+        info!(
+            event = events::RUNTIME_CONNECTED,
+            runtime = request.runtime_name,
+            version = request.runtime_version,
+            "connected"
+        );
         if !request.config.trim().is_empty() {
-            warn!("the configuration text that the runtime hands over is not used; name a file with --config");
+            warn!(
+                event = events::CONFIGURATION_IGNORED,
+                "the configuration text that the runtime hands over is not used; name a file with --config"
+            );
         }
         Ok(())
     }
@@ -206,6 +244,8 @@ impl Plugin for App {
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Result<Vec<ContainerUpdate>, PluginError> {
+        // Held to the end: a share that is changed meanwhile would be booked as it was.
+        let mut held = self.book.lock().await;
         let mut book = Book::default();
         let nobody = PodSandbox::default();
         for container in containers.iter().filter(|container| door::may_run(container)) {
@@ -213,8 +253,8 @@ impl Plugin for App {
             self.rebook(pod, container, &mut book).await;
         }
         self.sweep(&containers.iter().map(|container| container.id.as_str()).collect());
-        info!(containers = containers.len(), shares = book.len(), "the book is rebuilt");
-        *self.book.lock().await = book;
+        info!(event = events::BOOK_REBUILT, containers = containers.len(), shares = book.len(), "the book is rebuilt");
+        *held = book;
         Ok(Vec::new())
     }
 
@@ -231,9 +271,12 @@ impl Plugin for App {
             container = request.container,
             id = container.id
         );
+        let started = Instant::now();
         let answer = tracing::Instrument::instrument(self.create(&container.id, &request), span.clone()).await;
-        answer.map(|adjustment| (adjustment, Vec::new())).map_err(|reason| {
-            span.in_scope(|| warn!("refused: {reason}"));
+        let counted = answer.as_ref().map_or_else(|unmet| unmet.counted, |(counted, _)| *counted);
+        self.metrics.answered(counted, started.elapsed());
+        answer.map(|(_, adjustment)| (adjustment, Vec::new())).map_err(|Unmet { reason, .. }| {
+            span.in_scope(|| warn!(event = events::CONTAINER_REFUSED, "refused: {reason}"));
             PluginError::new(format!("gpu-quota refuses container {:?}: {reason}", request.container))
         })
     }
@@ -251,16 +294,27 @@ impl Plugin for App {
         self.give_back(&container.id).await;
         // The runtime cannot do anything about a folder that stays; the next start sweeps it.
         if let Err(error) = self.places.remove(&container.id) {
-            error!(id = container.id, "a container's folder stays: {error}");
+            error!(event = events::FOLDER_STUCK, id = container.id, "a container's folder stays: {error}");
         }
         Ok(())
     }
 }
 
 impl App {
+    /// The runtime is gone, until it configures the plugin anew.
+    pub fn disconnected(&self) {
+        self.metrics.connected(false);
+    }
+
     async fn give_back(&self, id: &str) {
         if let Some(record) = self.book.lock().await.release(id) {
-            info!(id, pod = record.pod, container = record.container, "share given back");
+            info!(
+                event = events::SHARE_RELEASED,
+                id,
+                pod = record.pod,
+                container = record.container,
+                "share given back"
+            );
         }
     }
 }
@@ -270,21 +324,45 @@ impl App {
 fn recorded(places: &Places) -> Book {
     let mut book = Book::default();
     let names = places.list().unwrap_or_else(|error| {
-        warn!("the shares of before are not known until the runtime tells them: {error}");
+        warn!(
+            event = events::RECORD_DAMAGED,
+            "the shares of before are not known until the runtime tells them: {error}"
+        );
         Vec::new()
     });
     for id in names {
         match places.record(&id) {
-            Ok(Some(record)) => book.book(&id, record),
+            Ok(Some(record)) => {
+                follow(places, &id, &record);
+                book.book(&id, record);
+            }
             Ok(None) => {}
-            Err(error) => warn!(id, "a record of before is not read: {error}"),
+            Err(error) => warn!(event = events::RECORD_DAMAGED, id, "a record of before is not read: {error}"),
         }
     }
     book
 }
 
-fn said(error: impl Display) -> String {
-    error.to_string()
+/// Makes the limits say what the record says: a daemon that changes a share changes the record first, and may have been killed before the limits.
+fn follow(places: &Places, id: &str, record: &Record) {
+    if record.isolated {
+        match places.enforce(id, record) {
+            Ok(true) => info!(event = events::SHARE_RESUMED, id, "a share that was being changed is changed now"),
+            Ok(false) => {}
+            Err(error) => warn!(event = events::LIMITS_DAMAGED, id, "the limits do not follow the record: {error}"),
+        }
+    }
+}
+
+/// Why a container is not created.
+struct Unmet {
+    counted: Counted,
+    reason: String,
+}
+
+/// A step that failed; the policy's own no is told apart.
+fn said(error: impl Display) -> Unmet {
+    Unmet { counted: Counted::Failed, reason: error.to_string() }
 }
 
 fn summary(grants: &[Grant]) -> String {
@@ -306,24 +384,4 @@ fn take_alone(run_dir: &Path) -> Result<File, StartError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use quota::CardId;
-
-    #[test]
-    fn what_was_granted_before_counts_until_the_runtime_tells() {
-        let dir = tempfile::tempdir().unwrap();
-        let places = Places::below(dir.path());
-        assert!(recorded(&places).is_empty());
-        let id = CardId::parse("GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b76").unwrap();
-        let grants = [Grant { index: 0, id, bytes: Bytes(9 << 30), total: Bytes(16_130 << 20) }];
-        places.create("isolated", &Record::new("ns", "pod", "a", true, &grants), &grants).unwrap();
-        places.create("whole", &Record::new("ns", "pod", "b", false, &grants), &grants).unwrap();
-        places.create("damaged", &Record::new("ns", "pod", "c", true, &grants), &grants).unwrap();
-        for entry in std::fs::read_dir(places.limits("damaged").unwrap().parent().unwrap()).unwrap().flatten() {
-            std::fs::write(entry.path(), "{").unwrap();
-        }
-        let book = recorded(&places);
-        assert_eq!((book.len(), book.booked(id)), (2, Bytes(18 << 30)));
-    }
-}
+mod tests;

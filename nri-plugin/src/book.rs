@@ -20,6 +20,11 @@ impl Book {
         self.containers.remove(id)
     }
 
+    /// All containers that hold a share, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Record)> {
+        self.containers.iter().map(|(id, record)| (id.as_str(), record))
+    }
+
     /// What is booked on a card. Saturates, so that a wrong record can only make the card look fuller.
     #[must_use]
     pub fn booked(&self, card: CardId) -> Bytes {

@@ -1,13 +1,19 @@
 //! What the operator says: flags and environment over a TOML file over defaults, checked before anything is opened.
 //!
 //! The file has the same keys as the flags, with `_` for `-`; an unknown key is refused by name.
+use crate::audit::{self, Policy};
+use crate::command::Command;
+use crate::log::Format;
+use crate::metrics::serve::Place;
 use clap::{Parser, ValueEnum};
 use inventory::{Profile, Sources};
 use policy::{Isolation, Rules};
 use quota::limits::Managed;
 use quota::{Bytes, ShareRule, Unit};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a configuration file is looked for when no flag names one; it may be absent.
 const DEFAULT_FILE: &str = "/etc/gpu-quota/config.toml";
@@ -21,8 +27,11 @@ const MOST_CONTEXT_MIB: u64 = 16_384;
 #[command(version, about)]
 pub struct Flags {
     /// Configuration file (TOML) [default: /etc/gpu-quota/config.toml where it exists]
-    #[arg(long, env = "GPU_QUOTA_CONFIG")]
+    #[arg(long, env = "GPU_QUOTA_CONFIG", global = true)]
     pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -41,7 +50,7 @@ struct Settings {
     #[arg(long)]
     index: Option<String>,
     /// Folder of the running state [default: /run/gpu-quota]
-    #[arg(long)]
+    #[arg(long, global = true)]
     run_dir: Option<PathBuf>,
     /// The interposer to serve [default: /usr/lib/gpu-quota/libgpu_quota.so]
     #[arg(long, env = "GPU_QUOTA_LIBRARY")]
@@ -85,6 +94,24 @@ struct Settings {
     /// Who is isolated [default: per-container]
     #[arg(long)]
     isolation: Option<IsolationSetting>,
+    /// Number of a group that may read the status beside root [default: none]
+    #[arg(long, value_name = "GID")]
+    status_group: Option<u32>,
+    /// Where metrics and health are served: off, unix:/PATH, or a loopback address with its port [default: off]
+    #[arg(long)]
+    metrics: Option<String>,
+    /// How the log is written to standard error [default: text]
+    #[arg(long)]
+    log_format: Option<Format>,
+    /// What is done about processes that use a GPU outside of their quota [default: log]
+    #[arg(long)]
+    audit: Option<Policy>,
+    /// Seconds from one audit to the next, 1 to 3600 [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    audit_interval: Option<u64>,
+    /// Seconds from the first sight of such a process to its end under `kill`, at most 86400 [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    audit_grace: Option<u64>,
 }
 
 /// The unit of the node's counts.
@@ -166,6 +193,14 @@ pub struct Config {
     pub managed: Managed,
     /// What is charged for the first CUDA context of each process on a card.
     pub context: Bytes,
+    /// A group that may read the status.
+    pub status_group: Option<u32>,
+    /// Where metrics and health are served.
+    pub metrics: Place,
+    /// How the log is written.
+    pub log_format: Format,
+    /// How processes outside of their quota are looked for.
+    pub audit: audit::Rules,
 }
 
 /// Why the settings cannot be used.
@@ -246,6 +281,14 @@ impl Config {
         };
         Ok(Self {
             context,
+            audit: audit::Rules {
+                policy: over.audit.or(under.audit).unwrap_or_default(),
+                interval: seconds("audit_interval", over.audit_interval.or(under.audit_interval), 30, 1..=3600)?,
+                grace: seconds("audit_grace", over.audit_grace.or(under.audit_grace), 60, 0..=86_400)?,
+            },
+            log_format: over.log_format.or(under.log_format).unwrap_or_default(),
+            metrics: metrics_place(over.metrics.or(under.metrics))?,
+            status_group: over.status_group.or(under.status_group),
             managed: match over.managed_memory.or(under.managed_memory) {
                 None | Some(ManagedSetting::Count) => Managed::Counted,
                 Some(ManagedSetting::Ignore) => Managed::Uncounted,
@@ -289,62 +332,34 @@ impl Config {
     }
 }
 
+fn seconds(
+    key: &'static str,
+    given: Option<u64>,
+    default: u64,
+    allowed: RangeInclusive<u64>,
+) -> Result<Duration, ConfigError> {
+    let value = given.unwrap_or(default);
+    if allowed.contains(&value) {
+        return Ok(Duration::from_secs(value));
+    }
+    Err(ConfigError::Value {
+        key,
+        value: value.to_string(),
+        allowed: "it is out of range; --help says what is allowed",
+    })
+}
+
+fn metrics_place(text: Option<String>) -> Result<Place, ConfigError> {
+    let value = text.unwrap_or_else(|| "off".to_owned());
+    let allowed =
+        "it must be off, unix: and an absolute path, or an address of this machine alone such as 127.0.0.1:9400";
+    Place::parse(&value).ok_or(ConfigError::Value { key: "metrics", value, allowed })
+}
+
 fn read(path: &Path) -> Result<Settings, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     toml::from_str(&text).map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(args: &[&str], file: &str) -> Result<Config, ConfigError> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config.toml");
-        std::fs::write(&path, file).unwrap();
-        let mut all = vec!["nri-plugin", "--config", path.to_str().unwrap()];
-        all.extend(args);
-        Config::load(Flags::try_parse_from(all).unwrap())
-    }
-
-    #[test]
-    fn flags_are_over_the_file_and_the_file_over_defaults() {
-        let config = load(
-            &["--unit", "mib", "--index", "42"],
-            "unit = \"gib\"\nindex = \"11\"\nisolation = \"off\"\nrun_dir = \"/run/other\"\n",
-        )
-        .unwrap();
-        assert_eq!(config.unit, Some(Unit::MiB));
-        assert_eq!(config.index, "42");
-        assert_eq!(config.rules.isolation, Isolation::OffOnNode);
-        assert_eq!(config.run_dir, Path::new("/run/other"));
-        assert_eq!(config.rules.share, ShareRule::Exact);
-        assert_eq!(config.nri_socket, Path::new("/var/run/nri/nri.sock"));
-        assert_eq!((config.managed, config.context), (Managed::Counted, Bytes(0)));
-        let config = load(&["--context-mib", "300"], "managed_memory = \"ignore\"\n").unwrap();
-        assert_eq!((config.managed, config.context), (Managed::Uncounted, Bytes(300 << 20)));
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused_by_name() {
-        let error = load(&[], "quoto = 3\n").unwrap_err().to_string();
-        assert!(error.contains("quoto") && error.contains("config.toml"), "{error}");
-    }
-
-    #[test]
-    fn a_bad_value_is_refused_with_what_is_allowed() {
-        let error = load(&["--index", "7"], "").unwrap_err().to_string();
-        assert!(error.contains("\"7\"") && error.contains("two digits"), "{error}");
-        let error = load(&["--run-dir", "here"], "").unwrap_err().to_string();
-        assert!(error.contains("run_dir") && error.contains("absolute"), "{error}");
-        let error = load(&["--context-mib", "99999"], "").unwrap_err().to_string();
-        assert!(error.contains("context_mib") && error.contains("16384"), "{error}");
-        assert!(load(&[], "share = \"half\"\n").unwrap_err().to_string().contains("share"));
-    }
-
-    #[test]
-    fn a_named_file_must_exist() {
-        let flags = Flags::try_parse_from(["nri-plugin", "--config", "/no/such/file.toml"]).unwrap();
-        assert!(Config::load(flags).unwrap_err().to_string().contains("/no/such/file.toml"));
-    }
-}
+mod tests;

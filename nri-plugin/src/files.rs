@@ -1,7 +1,7 @@
 //! Files and folders that appear whole or not at all: filled under a hidden name in the same folder, then renamed.
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A step on a file or folder that failed, with its place.
@@ -75,6 +75,36 @@ pub fn create_filled_dir(dir: &Path, files: &[(&str, &[u8], u32)]) -> Result<(),
     made
 }
 
+/// Puts `content` in the place of a file, in one step for whoever looks.
+///
+/// # Errors
+/// [`FileError`] where that fails; the file is as it was then.
+pub fn replace_file(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let temporary = hidden_beside(path);
+    let fail = |source| FileError::new("write", path, source);
+    let written = write_new(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path).map_err(fail));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Writes over the bytes of a file that others map: in place, all in one call, and never another length.
+///
+/// # Errors
+/// [`FileError`] where the file has another length or cannot be written.
+pub fn overwrite(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let fail = |source| FileError::new("change", path, source);
+    let file = OpenOptions::new().write(true).open(path).map_err(fail)?;
+    if file.metadata().map_err(fail)?.len() != content.len() as u64 {
+        return Err(fail(io::Error::other(format!("it must have {} bytes", content.len()))));
+    }
+    match file.write_at(content, 0).map_err(fail)? {
+        written if written == content.len() => Ok(()),
+        written => Err(fail(io::Error::other(format!("only {written} bytes were written")))),
+    }
+}
+
 fn hidden_beside(dir: &Path) -> PathBuf {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     dir.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
@@ -83,15 +113,15 @@ fn hidden_beside(dir: &Path) -> PathBuf {
 fn fill(dir: &Path, files: &[(&str, &[u8], u32)]) -> Result<(), FileError> {
     remove_dir(dir)?;
     create_dir(dir)?;
-    for &(name, content, mode) in files {
-        let path = dir.join(name);
-        let fail = |source| FileError::new("write", &path, source);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(fail)?;
-        file.write_all(content).map_err(fail)?;
-        file.set_permissions(Permissions::from_mode(mode)).map_err(fail)?;
-        file.sync_all().map_err(fail)?;
-    }
-    Ok(())
+    files.iter().try_for_each(|&(name, content, mode)| write_new(&dir.join(name), content, mode))
+}
+
+fn write_new(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let fail = |source| FileError::new("write", path, source);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(fail)?;
+    file.write_all(content).map_err(fail)?;
+    file.set_permissions(Permissions::from_mode(mode)).map_err(fail)?;
+    file.sync_all().map_err(fail)
 }
 
 /// Removes a folder with all that is in it; one that is not there is no error.
@@ -121,6 +151,27 @@ mod tests {
         let error = create_filled_dir(&broken, &[("a", b"1", 0o666), ("no/such", b"2", 0o666)]).unwrap_err();
         assert!(error.to_string().contains("no/such"), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_or_changed_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, b"123").unwrap();
+        let old = File::open(&path).unwrap();
+        overwrite(&path, b"456").unwrap();
+        let mut seen = [0; 3];
+        old.read_exact_at(&mut seen, 0).unwrap();
+        assert_eq!(&seen, b"456", "who has it open sees the change");
+        assert!(overwrite(&path, b"4567").unwrap_err().to_string().contains("4 bytes"));
+        assert!(overwrite(&dir.path().join("none"), b"").unwrap_err().is_not_found());
+
+        replace_file(&path, b"12345", 0o600).unwrap();
+        old.read_exact_at(&mut seen, 0).unwrap();
+        assert_eq!(&seen, b"456", "who has the old one open keeps it");
+        assert_eq!(fs::read(&path).unwrap(), b"12345");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(replace_file(&dir.path().join("no/such"), b"", 0o600).is_err());
     }
 
     #[test]

@@ -4,14 +4,26 @@
 //! it opted out, or is refused with the reason. It holds nothing that it cannot rebuild from the runtime's list and its own records.
 #![forbid(unsafe_code)]
 
+pub mod amount;
 pub mod app;
+pub mod audit;
 pub mod book;
+pub mod command;
 pub mod config;
+pub mod control;
 pub mod door;
 pub mod driver;
+pub mod enforce;
+pub mod events;
 pub mod exit;
 pub mod files;
+pub mod find;
+pub mod http;
 pub mod library;
+pub mod log;
+pub mod metrics;
 pub mod place;
 pub mod record;
 pub mod session;
+pub mod status;
+pub mod usage;

@@ -2,7 +2,7 @@
 use crate::files::{self, FileError};
 use crate::record::{Record, RecordError};
 use policy::Grant;
-use quota::limits::{CardLimit, Limits, LimitsError, Managed};
+use quota::limits::{CardLimit, LIMITS_LEN, Limits, LimitsError, Managed};
 use quota::paths::{CONTAINERS, LEDGER_FILE, LIMITS_FILE};
 use quota::{Bytes, ledger};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum PlaceError {
     )]
     Id(String),
     /// The share has no valid limits file.
-    #[error("no limits file can say this share: {0}")]
+    #[error("limits file: {0}")]
     Limits(#[from] LimitsError),
     /// The record cannot be written or read.
     #[error("{path}: {source}")]
@@ -109,6 +109,41 @@ impl Places {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Puts another record in the place of a container's.
+    ///
+    /// # Errors
+    /// [`PlaceError`]; the record is as it was then.
+    pub fn put_record(&self, id: &str, record: &Record) -> Result<(), PlaceError> {
+        let path = self.home(id)?.join(RECORD_FILE);
+        let bytes = record.encode().map_err(|source| PlaceError::Record { path: path.clone(), source })?;
+        Ok(files::replace_file(&path, &bytes, 0o600)?)
+    }
+
+    /// A container's limits as they are now.
+    ///
+    /// # Errors
+    /// [`PlaceError`] where there are none, or damaged ones.
+    pub fn read_limits(&self, id: &str) -> Result<Limits, PlaceError> {
+        let bytes = files::read_at_most(&self.limits(id)?, LIMITS_LEN as u64)?;
+        Ok(Limits::decode(&bytes)?)
+    }
+
+    /// Makes the limits of an isolated container say what its record says, in place, so that its processes follow at once. Whether something was changed.
+    ///
+    /// # Errors
+    /// [`PlaceError`] where there are no limits, damaged ones, or a share cannot be said.
+    pub fn enforce(&self, id: &str, record: &Record) -> Result<bool, PlaceError> {
+        let old = self.read_limits(id)?;
+        let share = |limit: &CardLimit| record.shares().find(|(card, _)| *card == limit.id).map(|(_, bytes)| bytes);
+        let one = |limit: &CardLimit| CardLimit { quota: share(limit).unwrap_or(limit.quota), ..*limit };
+        let cards: Vec<_> = old.cards().iter().map(one).collect();
+        let new = Limits::new(&cards)?.with_managed(old.managed());
+        if new != old {
+            files::overwrite(&self.limits(id)?, &new.encode())?;
+        }
+        Ok(new != old)
     }
 
     /// Removes a container's folder; one that is not there is no error.
@@ -196,6 +231,29 @@ mod tests {
         places.create("c1", &Record::new("ns", "pod", "main", true, &grants()), &grants()).unwrap();
         let limits = Limits::decode(&std::fs::read(places.limits("c1").unwrap()).unwrap()).unwrap();
         assert_eq!((limits.managed(), limits.cards()[0].context), (Managed::Uncounted, Bytes(300 << 20)));
+    }
+
+    #[test]
+    fn limits_follow_the_record_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places::below(dir.path()).with_rules(Managed::Uncounted, Bytes(7));
+        let record = Record::new("ns", "pod", "main", true, &grants());
+        places.create("c1", &record, &grants()).unwrap();
+        assert!(!places.enforce("c1", &record).unwrap());
+        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
+        let before = inode(&places.limits("c1").unwrap());
+        let changed = record.with_share(grants()[0].id, Bytes(5 << 30));
+        places.put_record("c1", &changed).unwrap();
+        assert_eq!(places.record("c1").unwrap(), Some(changed.clone()));
+        assert!(places.enforce("c1", &changed).unwrap());
+        let limits = places.read_limits("c1").unwrap();
+        assert_eq!((limits.cards()[0].quota, limits.managed()), (Bytes(5 << 30), Managed::Uncounted));
+        assert_eq!((limits.cards()[0].context, inode(&places.limits("c1").unwrap())), (Bytes(7), before));
+        let more = record.with_share(grants()[0].id, Bytes(16_131 << 20));
+        assert!(places.enforce("c1", &more).unwrap_err().to_string().contains("at most the card's memory"));
+        assert_eq!(places.read_limits("c1").unwrap(), limits);
+        std::fs::write(places.limits("c1").unwrap(), "x").unwrap();
+        assert!(places.enforce("c1", &changed).is_err());
     }
 
     #[test]

@@ -86,6 +86,16 @@ impl Record {
         }
     }
 
+    /// The same with another share of a card that is booked already.
+    #[must_use]
+    pub fn with_share(&self, card: CardId, bytes: Bytes) -> Self {
+        let mut changed = self.clone();
+        for booked in changed.cards.iter_mut().filter(|booked| CardId::parse(&booked.uuid) == Some(card)) {
+            booked.bytes = bytes.0;
+        }
+        changed
+    }
+
     /// What is booked, card by card.
     pub fn shares(&self) -> impl Iterator<Item = (CardId, Bytes)> + '_ {
         self.cards.iter().filter_map(|card| Some((CardId::parse(&card.uuid)?, Bytes(card.bytes))))

@@ -1,6 +1,7 @@
 //! Keeps the daemon connected: connects again when the runtime restarts or is not there yet, and ends on a signal.
 use crate::app::App;
 use crate::config::Config;
+use crate::events;
 use containerd_nri::{Stub, StubError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ pub async fn run(app: Arc<App>, config: &Config) -> Result<(), SessionError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         ended = serve(app, config) => ended,
-        _ = terminate.recv() => { info!("ends on SIGTERM"); Ok(()) }
-        _ = interrupt.recv() => { info!("ends on SIGINT"); Ok(()) }
+        _ = terminate.recv() => { info!(event = events::DAEMON_ENDS, "ends on SIGTERM"); Ok(()) }
+        _ = interrupt.recv() => { info!(event = events::DAEMON_ENDS, "ends on SIGINT"); Ok(()) }
     }
 }
 
@@ -40,12 +41,13 @@ async fn serve(app: Arc<App>, config: &Config) -> Result<(), SessionError> {
         let stub = Stub::new(Arc::clone(&app), &*config.name, &*config.index).socket(&config.nri_socket);
         let started = Instant::now();
         let ended = stub.run().await;
+        app.disconnected();
         if Stub::<App>::is_inherited() {
             return Ok(ended?);
         }
         match ended {
-            Ok(()) => warn!("the runtime closed the connection"),
-            Err(error) => warn!("{error}"),
+            Ok(()) => warn!(event = events::RUNTIME_LOST, "the runtime closed the connection"),
+            Err(error) => warn!(event = events::RUNTIME_LOST, "{error}"),
         }
         // A connection that held means that the runtime was fine, so the next try is soon.
         wait = if started.elapsed() > LONGEST_WAIT { SHORTEST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };

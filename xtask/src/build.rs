@@ -13,8 +13,12 @@ const STAGED: [(&str, &str, &str); 5] = [
     ("sim-driver-nvml", "libsim_nvml.so", "sim/libnvidia-ml.so.1"),
 ];
 
-/// The hook, which must be static: nothing of a container may be loaded into it.
-const HOOK: &str = "gpu-quota-ldcache-hook";
+/// What is static: the hook, since nothing of a container may be loaded into it, and a test's program into which the interposer cannot be loaded. The
+/// package, the program, its name in the stage folder.
+const STATIC: [(&str, &str, &str); 2] = [
+    ("ldcache-hook", "gpu-quota-ldcache-hook", "gpu-quota-ldcache-hook"),
+    ("sim-driver-cards", "sim-hold", "sim/hold-static"),
+];
 /// The machine's target, named so that the flag below reaches the program and not the macros that build it.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
@@ -31,8 +35,10 @@ pub(crate) fn run(root: &Path, release: bool) -> Result<PathBuf> {
     cargo(root, &arguments).done()?;
     cargo(root, &["build", "-p", "interposer", "--profile", "interposer"]).done()?;
     let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", TARGET.to_uppercase().replace('-', "_"));
-    let hook = ["build", "-p", "ldcache-hook", "--release", "--target", TARGET];
-    cargo(root, &hook).env(&flags, "-C target-feature=+crt-static -C strip=symbols").done()?;
+    for (package, program, _) in STATIC {
+        let build = ["build", "-p", package, "--bin", program, "--release", "--target", TARGET];
+        cargo(root, &build).env(&flags, "-C target-feature=+crt-static -C strip=symbols").done()?;
+    }
 
     let target = target(root);
     let profile = target.join(if release { "release" } else { "debug" });
@@ -46,7 +52,9 @@ pub(crate) fn run(root: &Path, release: bool) -> Result<PathBuf> {
         copy(profile.join(from), to)?;
     }
     copy(target.join("interposer/libgpu_quota.so"), "libgpu_quota.so")?;
-    copy(target.join(TARGET).join("release").join(HOOK), HOOK)?;
+    for (_, program, to) in STATIC {
+        copy(target.join(TARGET).join("release").join(program), to)?;
+    }
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }

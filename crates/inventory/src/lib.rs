@@ -11,10 +11,12 @@ mod nvml;
 pub mod pci;
 pub mod root;
 mod scan;
+mod usage;
 pub mod version;
 
 pub use card::{BadCard, Card, MigSlice};
 pub use files::{Profile, Socket, is_static_program};
+pub use usage::{CardUse, ProcessUse};
 
 use std::path::PathBuf;
 

@@ -2,12 +2,13 @@
 //!
 //! One session for a scan, and no question twice: on cards without persistence each session wakes the card, which takes seconds.
 mod raw;
+mod usage;
 
 use crate::{BadCard, InventoryError, Sources, files, pci};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use quota::{Bytes, CardId};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// NVML's soname.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -43,11 +44,16 @@ pub(crate) struct Found {
     pub(crate) bad: Vec<BadCard>,
 }
 
+pub(crate) use usage::{has_native_limits, in_use};
+
+/// NVML's library file.
+fn library(sources: &Sources, place: &files::Place) -> PathBuf {
+    let found = || place.library(LIBRARY).unwrap_or_else(|| LIBRARY.into());
+    sources.nvml_path.clone().unwrap_or_else(found)
+}
+
 pub(crate) fn read(sources: &Sources, place: &files::Place) -> Result<Found, InventoryError> {
-    let path = match &sources.nvml_path {
-        Some(path) => path.clone(),
-        None => place.library(LIBRARY).unwrap_or_else(|| LIBRARY.into()),
-    };
+    let path = library(sources, place);
     let nvml = Nvml::builder().lib_path(path.as_os_str()).init().map_err(|error| whole(error, &path))?;
     let fail = |error| whole(error, &path);
     let driver_version = nvml.sys_driver_version().map_err(fail)?;

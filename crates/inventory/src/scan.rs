@@ -8,15 +8,20 @@ use std::path::Path;
 const DISPLAY_ONLY: &str = "DGX Display";
 
 impl Sources {
+    /// Where the driver's files are.
+    pub(crate) fn place(&self) -> Result<files::Place, InventoryError> {
+        // A relative path would mean another folder to the runtime.
+        let root = std::path::absolute(&self.driver_root);
+        let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
+        Ok(files::Place::new(&root, &self.library_paths))
+    }
+
     /// Looks at the driver, its files and nodes. Takes as long as NVML takes: up to seconds for each card.
     ///
     /// # Errors
     /// [`InventoryError`] where no card of the node could be given; a card that is bad by itself is in [`Inventory::bad`].
     pub fn scan(&self) -> Result<Inventory, InventoryError> {
-        // A relative path would mean another folder to the runtime.
-        let root = std::path::absolute(&self.driver_root);
-        let root = root.map_err(|source| InventoryError::Root { path: self.driver_root.clone(), source })?;
-        let place = files::Place::new(&root, &self.library_paths);
+        let place = self.place()?;
         let makes = if self.create_nodes { Makes::Missing } else { Makes::Nothing };
         if self.create_nodes {
             // NVML needs nvidiactl. What cannot be made is said below, where it is needed.

@@ -5,6 +5,7 @@ info             cuMemGetInfo: free and total, in MiB
 nvml             NVML's total, used and free, in MiB
 alloc:N          cuMemAlloc of N MiB: the result's number
 free:K           cuMemFree of the K-th successful allocation: the result's number
+until:N          waits until cuMemGetInfo's total is N MiB
 wait:FILE        waits until FILE exists
 said:FILE        creates FILE
 """
@@ -47,6 +48,10 @@ def main():
                 allocations.append(address)
         elif what == "free":
             said = int(driver.cuMemFree(allocations[int(argument)])[0])
+        elif what == "until":
+            while mib(driver.cuMemGetInfo()[2]) != int(argument):
+                time.sleep(0.01)
+            said = True
         elif what == "wait":
             while not os.path.exists(argument):
                 time.sleep(0.01)

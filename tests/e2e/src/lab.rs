@@ -14,6 +14,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 
+mod daemon;
+
 /// The kind of our CDI devices.
 pub const KIND: &str = "gpu-quota.io/gpu";
 
@@ -28,6 +30,8 @@ pub struct Lab {
     pub node: Node,
     stage: PathBuf,
     pods: Cell<u32>,
+    /// Flags of the daemon beside those of every lab.
+    flags: RefCell<Vec<String>>,
     dir: Scratch,
 }
 
@@ -124,7 +128,15 @@ impl Lab {
             Ok(std::fs::read_to_string(&log).is_ok_and(|log| log.contains("the book is rebuilt")))
         })
         .with_context(|| tail(&log))?;
-        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
+        Ok(Self {
+            plugin: RefCell::new(None),
+            containerd,
+            node,
+            stage,
+            pods: Cell::new(0),
+            flags: RefCell::default(),
+            dir,
+        })
     }
 
     /// A release of containerd on a node that is there already, without the daemon: a container gets what its CDI devices say. containerd looks for
@@ -135,7 +147,15 @@ impl Lab {
     pub fn without_daemon(dir: Scratch, node: Node, version: &str) -> Result<Self> {
         let (stage, cache) = (parts::stage()?, parts::cache()?);
         let containerd = Containerd::start(&dir.path().join("c"), Release::fetched(&cache, version)?, &cache)?;
-        Ok(Self { plugin: RefCell::new(None), containerd, node, stage, pods: Cell::new(0), dir })
+        Ok(Self {
+            plugin: RefCell::new(None),
+            containerd,
+            node,
+            stage,
+            pods: Cell::new(0),
+            flags: RefCell::default(),
+            dir,
+        })
     }
 
     /// The scratch folder.
@@ -151,30 +171,6 @@ impl Lab {
     pub fn generate_cdi(&self) -> Result<(String, PathBuf)> {
         let file = self.dir.path().join("c/cdi/gpu-quota.io-gpu.json");
         Ok((self.node.generate_cdi(&self.stage, KIND, &file, &[])?, file))
-    }
-
-    /// Starts the daemon.
-    ///
-    /// # Errors
-    /// Where it does not come up.
-    pub fn start_plugin(&self) -> Result<()> {
-        let plugin = Plugin::start(self.dir.path(), &self.stage, &self.node, &self.containerd.nri_socket())?;
-        self.plugin.replace(Some(plugin));
-        Ok(())
-    }
-
-    /// Kills the daemon with SIGKILL.
-    ///
-    /// # Errors
-    /// Where it does not run.
-    pub fn kill_plugin(&self) -> Result<()> {
-        self.plugin.take().context("the daemon does not run")?.kill()
-    }
-
-    /// Whether the daemon has logged a text since it was started.
-    #[must_use]
-    pub fn plugin_said(&self, text: &str) -> bool {
-        self.plugin.borrow().as_ref().is_some_and(|plugin| plugin.said(text))
     }
 
     /// The daemon's folder of a container.
@@ -275,6 +271,13 @@ fn namespaces() -> NamespaceOption {
 }
 
 impl Pod<'_> {
+    /// Namespace, pod and container.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let metadata = self.config.metadata.clone().unwrap_or_default();
+        format!("{}/{}/main", metadata.namespace, metadata.name)
+    }
+
     /// Runs a command in the container to its end.
     ///
     /// # Errors

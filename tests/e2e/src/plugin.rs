@@ -3,9 +3,11 @@ use crate::containerd::{tail, wait_for};
 use crate::node::Node;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// What the daemon logs, in its folder.
 pub const LOG: &str = "nri-plugin.log";
@@ -18,7 +20,8 @@ fn arguments(dir: &Path, stage: &Path, node: &Node) -> Vec<String> {
         ("--library-dir", dir.join("lib")),
     ];
     let flags = flags.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]);
-    node.flags.iter().cloned().chain(flags).collect()
+    let metrics = ["--metrics".to_owned(), format!("unix:{}", dir.join("metrics.sock").display())];
+    node.flags.iter().cloned().chain(flags).chain(metrics).collect()
 }
 
 /// Puts the daemon into containerd's plugin folder, which starts it with an environment of three variables. A script stands for the configuration
@@ -39,6 +42,30 @@ pub fn install(folder: &Path, dir: &Path, stage: &Path, node: &Node) -> Result<(
     Ok(())
 }
 
+/// Runs a person's command of the daemon, and returns its exit code, standard output and standard error.
+///
+/// # Errors
+/// Where it cannot be run.
+pub fn ask(dir: &Path, stage: &Path, words: &[&str]) -> Result<(Option<i32>, String, String)> {
+    let mut command = Command::new(stage.join("nri-plugin"));
+    let output = command.args(words).arg("--run-dir").arg(dir.join("run")).stdin(Stdio::null()).output();
+    let output = output.context("cannot run nri-plugin")?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok((output.status.code(), text(output.stdout), text(output.stderr)))
+}
+
+/// What the daemon's metrics socket answers to a path: status line, headers and body.
+///
+/// # Errors
+/// Where nobody answers.
+pub fn scrape(dir: &Path, path: &str) -> Result<String> {
+    let mut stream = UnixStream::connect(dir.join("metrics.sock")).context("the metrics socket")?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 /// A running nri-plugin.
 #[derive(Debug)]
 pub struct Plugin {
@@ -48,17 +75,18 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Starts the daemon, and waits until the runtime has told it all containers.
+    /// Starts the daemon with further flags, and waits until the runtime has told it all containers.
     ///
     /// # Errors
     /// Where it ends or never gets there.
-    pub fn start(dir: &Path, stage: &Path, node: &Node, socket: &Path) -> Result<Self> {
+    pub fn start(dir: &Path, stage: &Path, node: &Node, socket: &Path, flags: &[String]) -> Result<Self> {
         let log = dir.join(LOG);
         let child = node
             .command(&stage.join("nri-plugin"))
             .args(arguments(dir, stage, node))
             .arg("--nri-socket")
             .arg(socket)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
